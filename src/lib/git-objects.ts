@@ -6,7 +6,6 @@ import type { Readable, Writable } from 'node:stream';
 import { gitCommand, gitFoldersOf } from './git.ts';
 import type { GitCommand, GitEnvironment } from './git.ts';
 
-/** An object of a repository. `body`: its content, as git stores it. */
 type GitObject = {
   readonly id: string;
   readonly type: 'blob' | 'tree' | 'commit' | 'tag';
@@ -23,9 +22,9 @@ const MOST_BYTES = 64 * 1_048_576;
 const STDERR_TAIL = 4_096;
 
 /**
- * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. This
- * saves a start of git for each request. The process ends after a minute without a request, and when Conch ends. When
- * git's settings or the packed refs have changed, a new process replaces it.
+ * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. The
+ * process ends after a minute without a request, and when Conch ends. When git's settings or the packed refs have
+ * changed, a new process replaces it.
  */
 export class GitObjects {
   readonly #folder: string;
@@ -82,7 +81,6 @@ function packedRefs(folder: string): string {
   return states.join(' ');
 }
 
-/** One run of `git cat-file --batch`. */
 class BatchProcess {
   readonly #key: string;
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
@@ -136,7 +134,6 @@ class BatchProcess {
     });
   }
 
-  /** Closes the standard input of git, which then exits. */
   end(): void {
     clearTimeout(this.#rest);
     this.#isOver = true;

@@ -46,10 +46,7 @@ process.on('message', (call: GitCall) => {
   run(call).then(answer, (error: Error) => answer({ stderr: error.message }));
 });
 
-/**
- * Runs git in a process group of its own and ends the whole group at a limit. A process that git started and that keeps
- * the output open delays the answer by `GRACE_MS` at most.
- */
+/** A process that git started and that keeps the output open delays the answer by `GRACE_MS` at most. */
 function run({ args, env, input, limitMs, mostOutput }: GitCall): Promise<Partial<GitEnd>> {
   return new Promise((resolve) => {
     const child = spawn('git', args, { env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });

@@ -13,7 +13,6 @@ import { isUnsafeVariable } from './unsafe-variables.ts';
 /** The environment variables of git. */
 export type GitEnvironment = Readonly<Record<string, string | undefined>>;
 
-/** How one command of git runs. */
 type GitOptions = {
   /**
    * Lets hooks, filters, merge drivers, and programs for remotes run that a configuration names. Default: false.
@@ -23,7 +22,6 @@ type GitOptions = {
   readonly index?: string;
   /** Written to standard input. Default: nothing. */
   readonly input?: string;
-  /** Variables added to the environment. */
   readonly set?: Readonly<Record<string, string>>;
   /** The timeout in milliseconds. Default: 60 s. */
   readonly limitMs?: number;
@@ -71,8 +69,8 @@ const LIMIT_MS = 60_000;
 const MOST_OUTPUT = 64 * 1_048_576;
 
 /**
- * The settings of every git command. They switch off programs, background tasks and recursion into submodules. The
- * settings of paths and diffs replace the user's, because Conch parses and applies output of one form only.
+ * Settings of each command of `gitCommand`. They switch off programs, background tasks and recursion into submodules.
+ * The settings of paths and diffs replace the user's, because Conch parses and applies output of one form only.
  */
 const ALWAYS: readonly string[] = [
   'core.fsmonitor=false',
@@ -95,11 +93,10 @@ const ALWAYS: readonly string[] = [
 ];
 
 /**
- * Returns a function that runs git in a folder. No shell is used. Unless `hooks` is set, programs named by the
- * repository's configuration do not run: hooks, filters, monitors, merge drivers, credential helpers, commands for ssh.
- * Danger: diff drivers run, unless the command has `--no-ext-diff --no-textconv`. The user's own programs for remotes
- * run, too. The configuration is read again whenever one of its files has changed. Variables such as `GIT_*` are
- * removed from the environment. `set`: variables added for every command.
+ * Returns a function that runs git in a folder. Unless `hooks` is set, programs named by the repository's configuration
+ * do not run: hooks, filters, monitors, merge drivers, credential helpers, commands for ssh. Danger: diff drivers run,
+ * unless the command has `--no-ext-diff --no-textconv`. The user's own programs for remotes run, too. Variables such as
+ * `GIT_*` are removed from the environment. `set`: variables added for every command.
  */
 export function gitIn(folder: string, environment: GitEnvironment, set: Readonly<Record<string, string>> = {}): Git {
   return async (args, options = {}) => {
@@ -147,14 +144,12 @@ export type GitSetting = { readonly scope: string; readonly name: string; readon
 
 /**
  * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
- * counts. Runs git when a file of the configuration has changed. Runs git each time when the settings cannot be
- * cached, as `settingsOf` says. Returns an empty list when git cannot read a file. Throws the errors of `Git`.
+ * counts. Returns an empty list when git cannot read a file. Throws the errors of `Git`.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;
 }
 
-/** Settings for `-c` that switch programs off, the command for ssh, and the whole configuration. */
 type Settings = { readonly off: readonly string[]; readonly ssh: string | null; readonly all: readonly GitSetting[] };
 const NO_SETTINGS: Settings = { off: [], ssh: null, all: [] };
 
@@ -191,7 +186,6 @@ const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
   [/^remote\..*\.vcs$/s, ''],
 ];
 
-/** Cached settings. The key is of the folder, the environment, and the files of the configuration. */
 const KNOWN = new BoundedMap<string, Settings>(200);
 /**
  * In milliseconds. Settings of files that changed less than this long ago are read once more later, because the files
@@ -201,10 +195,6 @@ const RACY_MS = 1_000;
 /** Size limit of a configuration file, in bytes. Settings are not cached when one of the files is larger. */
 const MOST_TEXT = 1_048_576;
 
-/**
- * Returns the settings of a folder. Caches them until a file of the configuration changes. Caches nothing when files
- * include others, or when `configFiles` returns `null`. Returns no settings when git cannot read the configuration.
- */
 async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings> {
   const files = configFiles(folder, env);
   const known = files === null ? undefined : KNOWN.get(files);
@@ -220,8 +210,7 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
 
 /**
  * Returns a key that changes when the text or the time of a file of git's configuration changes. Of the system's files,
- * only `/etc/gitconfig` counts. Returns `null` when the folder has no `.git`, or when one of these files cannot be read
- * or is larger than `MOST_TEXT`.
+ * only `/etc/gitconfig` counts.
  */
 function configFiles(folder: string, env: GitEnvironment): string | null {
   const places = gitFoldersOf(folder);
@@ -268,10 +257,6 @@ export function gitFoldersOf(folder: string): readonly string[] | null {
   }
 }
 
-/**
- * Returns the whole configuration; `null` when git cannot read it. Throws `GitError` when git does not run, is ended by
- * a signal, or exceeds a limit.
- */
 async function readSettings(folder: string, env: GitEnvironment): Promise<readonly GitSetting[] | null> {
   const args = ['config', '--list', '--show-scope', '--null'];
   const end = await ended(['-C', folder, ...args], env, {});
@@ -290,10 +275,6 @@ export function isLocalSetting({ scope }: GitSetting): boolean {
   return scope === 'local' || scope === 'worktree';
 }
 
-/**
- * Returns the settings and the command for ssh that switch off a configuration's programs. Throws an `Error` for a
- * program whose setting has a name with "=".
- */
 function programsOff(all: readonly GitSetting[]): Pick<Settings, 'off' | 'ssh'> {
   const off: string[] = [];
   const helpers: string[] = [];
@@ -313,7 +294,7 @@ function programsOff(all: readonly GitSetting[]): Pick<Settings, 'off' | 'ssh'> 
   return { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` };
 }
 
-/** Runs git, and ends git at a limit. Never rejects. */
+/** Runs git, and ends git at a limit. */
 function ended(args: readonly string[], env: GitEnvironment, options: GitOptions): Promise<GitEnd> {
   const { input = '', limitMs = LIMIT_MS, mostOutput = MOST_OUTPUT } = options;
   return new Promise((resolve) => {
@@ -332,7 +313,6 @@ function ended(args: readonly string[], env: GitEnvironment, options: GitOptions
   });
 }
 
-/** The process that starts git, and what to call with the end of each command under way. */
 type Runner = { readonly child: ChildProcess; readonly waiting: Map<number, (end: Partial<GitEnd>) => void> };
 
 const PROGRAM = programBeside('git-runner', import.meta.url);
@@ -350,7 +330,7 @@ const LOST = 'the process that runs git was ended. It is unknown whether the com
 /** Starts the process that starts git. It keeps Conch from exiting only while a command is under way. */
 function startRunner(): Runner {
   const child = fork(PROGRAM, {
-    // Reuses stored compiled code, which halves the time to start and the memory of the process.
+    // Reuses stored compiled code.
     env: { NODE_COMPILE_CACHE: getCompileCacheDir() },
     execArgv: [],
     serialization: 'advanced',

@@ -176,7 +176,6 @@ export function guardSocket(socket: WebSocket, fault: (error: unknown) => void):
       void attempt(() => listener(...given), fail);
 }
 
-/** Wraps one listener. */
 type Guarded = <A extends readonly unknown[]>(listener: (...given: A) => unknown) => (...given: A) => void;
 
 /** Closes a WebSocket, by force if the other side does not answer within 1 s. A long reason is cut. */
@@ -198,7 +197,7 @@ export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: Upg
   socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, ...lines, '', body].join('\r\n'));
 }
 
-/** The path and query of a request; `null` unless its target is a path such as "/agent?x". Never throws. */
+/** The path and query of a request; `null` unless its target is a path such as "/agent?x". */
 export function targetOf({ url = '' }: IncomingMessage): { readonly path: string; readonly query: string } | null {
   if (!ORIGIN_FORM.test(url)) return null;
   const mark = url.indexOf('?');

@@ -11,7 +11,6 @@ import type { Timer, Timers } from './time.ts';
  */
 type InstallationKind = 'repository' | 'project' | 'npx' | 'global';
 
-/** The folder of an installation, with `package.json` in it, and its kind. */
 type Installation = { readonly folder: string; readonly kind: InstallationKind };
 
 /** Returns the installation that a file of Conch, given by its URL, belongs to. */
@@ -37,7 +36,7 @@ export function conchCommand(words = 'start', { kind }: Pick<Installation, 'kind
   return words === 'start' ? 'npm start' : `npm run conch -- ${words}`;
 }
 
-/** The command line that adds packages to this installation. */
+/** The command line that adds packages to this installation. In the repository, it installs all packages. */
 export function installCommand(packages: readonly string[], here: Installation = HERE): string {
   const names = packages.join(' ');
   switch (here.kind) {

@@ -26,7 +26,6 @@ export function markedProcesses(): readonly MarkedProcess[] {
   }
 }
 
-/** Returns true for each process to end. */
 type IsMeant = (found: MarkedProcess) => boolean;
 
 /**

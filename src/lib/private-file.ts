@@ -11,8 +11,8 @@ export function makePrivateFolder(path: string): void {
 }
 
 /**
- * Makes a folder and the missing folders above it. Returns true when the folder itself is new. Node's recursive
- * `mkdirSync` never ends in a folder such as `/proc`, in which nobody can make one.
+ * Returns true when the folder itself is new. Node's recursive `mkdirSync` never ends in a folder such as `/proc`, in
+ * which nobody can make one.
  */
 function makeFolders(path: string): boolean {
   if (isFolder(path)) return false;

@@ -11,7 +11,6 @@ export type RetryPolicy = {
 /** Timers, and a signal that ends the wait. */
 export type WaitPorts = { readonly timers: Timers; readonly signal?: AbortSignal };
 
-/** A failed attempt. */
 type Failure = {
   readonly error: unknown;
   /** Failed attempts so far, including this one. */
@@ -26,7 +25,6 @@ type Failure = {
  */
 export type Verdict = 'again' | 'give-up' | { readonly notBeforeMs: number };
 
-/** Options of a retry. */
 type RetryPorts = WaitPorts & {
   /** Judges a failure. Default: `again`. An error thrown here replaces the failure and ends the work. */
   readonly judge?: (failure: Failure) => Verdict;
@@ -41,7 +39,7 @@ export function backoffMs({ firstMs, longestMs }: RetryPolicy, failures: number)
 
 /**
  * Repeats work until it succeeds, `judge` gives up, the attempts are used up, or the signal aborts. Rejects with the
- * last failure, the signal's reason, or an error of `judge`. A wait is never shorter than the policy's.
+ * last failure, the signal's reason, or an error of `judge`.
  */
 export async function retry<T>(work: () => Promise<T>, policy: RetryPolicy, ports: RetryPorts): Promise<T> {
   const { judge = () => 'again', waiting, signal } = ports;

@@ -18,7 +18,6 @@ export type ServiceManager = {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** The parts of the process that the reports to systemd need. */
 type ServicePorts = {
   readonly env: Env;
   readonly pid: number;

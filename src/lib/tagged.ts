@@ -7,7 +7,6 @@ export type Frozen<T> = T extends readonly (infer E)[]
     ? { readonly [K in keyof T]: Frozen<T[K]> }
     : T;
 
-/** The fields of each kind of object, by its tag. */
 type Shapes = Readonly<Record<string, z.ZodRawShape>>;
 
 /** A union of objects, one for each of the shapes, told apart by the field `Tag`. */

@@ -58,7 +58,7 @@ export class Standstill {
 
 let watched: Standstill | null = null;
 
-/** The total of all standstills of this process since the first call. The watch does not keep the process alive. */
+/** The watch does not keep the process alive. */
 function lookAtThisProcess(): number {
   if (watched === null) {
     watched = new Standstill(SOURCES.steady);
@@ -196,7 +196,7 @@ export type Due = { readonly keys: readonly string[]; readonly next: Instant | n
 
 type Deadline = { readonly key: string; readonly at: Instant };
 
-/** The deadline of each of many keys. Moving a deadline is cheap. */
+/** The deadline of each of many keys. */
 export class Deadlines {
   readonly #at = new Map<string, Instant>();
   /** Earliest first. Entries whose key has another deadline by now are skipped. */

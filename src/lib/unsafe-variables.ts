@@ -1,4 +1,4 @@
-/** True for variables that change how programs are loaded or how git runs. Agents and git do not inherit them. */
+/** True for variables that change how programs are loaded or how git runs. */
 export function isUnsafeVariable(name: string): boolean {
   return UNSAFE.test(name);
 }

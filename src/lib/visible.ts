@@ -31,7 +31,10 @@ export function mixedWords(text: string): readonly string[] {
   );
 }
 
-/** Returns the text in one line: each run of white space and control characters becomes one space. */
+/**
+ * Returns the text in one line without white space at its ends. Each run of white space and of characters in the
+ * Unicode category Other, such as control characters, becomes one space.
+ */
 export function oneLine(text: string): string {
   return text.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
 }

@@ -62,7 +62,6 @@ function labelsOfPart(part: UsePart, rules: LabelRules, server: ServerFacts): Ca
 
 const LOOKING: ReadonlySet<UsePart['kind']> = new Set(['read', 'search', 'think']);
 
-/** Names the source of a part's result for people: a tool, host, path, two words of a command, or the kind. */
 function sourceOf(part: UsePart): string {
   const { kind, mcp, about } = part;
   if (mcp !== null) return `mcp__${mcp.server}__${mcp.name}`;

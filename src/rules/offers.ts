@@ -77,10 +77,6 @@ function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[]
   ];
 }
 
-/**
- * Offers a server's tool with all values of its input, then with the values of paths and places only, then with any
- * input. Values that are not plain get no offer.
- */
 function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
   if (mcp === null || about.of !== 'input' || SPECIAL.test(mcp.name)) return [];
   const tool = `mcp__${mcp.server}__${mcp.name}`;

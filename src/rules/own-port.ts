@@ -2,9 +2,8 @@ import { BlockList, isIP } from 'node:net';
 import { readShell } from './shell.ts';
 
 /**
- * Returns whether the texts of one call may name this port of this machine, in any spelling that programs take. Reads
- * each text and each word that Bash makes of it. Host and port may stand in different words. Any host name directly
- * before the port counts, because the name may lead to this machine.
+ * Returns whether the texts of one call may name this port of this machine. Host and port may stand in different words.
+ * Any host name directly before the port counts, because the name may lead to this machine.
  */
 export function namesOwnPort(texts: readonly string[], port: number): boolean {
   const words = new Set(texts.flatMap((text) => [text, ...readShell(text).seen.flat()]).map(plain));
@@ -34,7 +33,7 @@ function namesPort(token: string, port: number): boolean {
   return (token.match(/\d+/g) ?? []).some((digits) => Number(digits) === port);
 }
 
-/** Returns whether the token is a host with a letter or dot, and this port. Any such name may lead to this machine. */
+/** Returns whether the token is a host with a letter or dot, and this port. */
 function isWithPort(token: string, port: number): boolean {
   const { name, digits } = /^(?<name>.*[\p{L}.].*):0*(?<digits>\d+)$/su.exec(token)?.groups ?? {};
   return name !== undefined && Number(digits) === port;

@@ -32,8 +32,8 @@ export function namedPath(path: string, place: WorkPlace): NamedPath {
 }
 
 /**
- * Resolves a path, or its nearest existing parent. Behind a link, `..` differs for the system and for programs that
- * shorten paths themselves; then both results are returned.
+ * Behind a link, `..` differs for the system and for programs that shorten paths themselves; then both results are
+ * returned.
  */
 function realPathsOf(path: string, place: WorkPlace): readonly string[] {
   const direct = followed(absolute(path, place), place);
@@ -86,7 +86,6 @@ function walked(path: string, place: WorkPlace): string {
 
 type Roots = Pick<WorkPlace, 'folder' | 'home' | 'shown'>;
 
-/** The roots of a place with their links resolved. */
 function resolved({ folder, home, shown, realpath }: Roots & Pick<WorkPlace, 'realpath'>): Roots {
   const at = { folder, home, realpath };
   const real = { folder: followed(folder, at), home: followed(home, at) };

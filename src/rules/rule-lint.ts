@@ -4,7 +4,6 @@ import { isSafeBeginning, safeVerbs } from './safe-commands.ts';
 import { LABEL_LISTS, withoutMark } from './verdict.ts';
 import type { ToolLists } from './verdict.ts';
 
-/** A mistake in a list of rules, or a likely one. */
 type RuleFinding = {
   readonly list: (typeof LISTS)[number] | (typeof LABEL_LISTS)[number] | 'default';
   /** The position in the list, from 0; `null` for `default`. */
@@ -54,10 +53,6 @@ type Entry = {
   readonly message: string;
 };
 
-/**
- * Checks a rule of a label list: an error if it cannot be parsed, a warning if it never matches. Warns of a `trusted`
- * rule for all tools, or for every use of a kind of tools.
- */
 function lintLabel(list: (typeof LABEL_LISTS)[number], index: number, text: string): readonly RuleFinding[] {
   const { place, rule, message } = entryOf(list, index, text);
   if (rule === null) return [{ ...place, wrong: true, message }];

@@ -43,7 +43,7 @@ export type Covered =
 export type RuleSpec =
   /** The words of a command. `open`: more words may follow. */
   | { readonly of: 'words'; readonly words: readonly string[]; readonly open: boolean }
-  /** Paths below a root. Rules that allow or trust use `exact`; others use `wide`, which ignores letter case. */
+  /** Paths below a root. Rules that allow, trust or limit a run use `exact`. Others use `wide`, in any letter case. */
   | { readonly of: 'path'; readonly root: 'folder' | 'home' | 'disk'; readonly exact: Paths; readonly wide: Paths }
   /** A host, or every host below it. */
   | { readonly of: 'host'; readonly host: string; readonly below: boolean }

@@ -27,7 +27,7 @@ type Known = {
 /**
  * True when a command starts no other program, writes nothing and sends nothing: its program, its verb and every
  * option are on the list. Programs in git's configuration (`core.fsmonitor`, `diff.external`) are not checked here,
- * because every change of `.git` needs approval.
+ * because a change of `.git` needs approval.
  */
 export function isSafe(words: Argv): boolean {
   return words.length > 0 && isSafeBeginning(words);

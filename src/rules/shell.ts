@@ -5,7 +5,6 @@ import { heedsOptions } from './safe-commands.ts';
 import { programOf, startsOther } from './shell-programs.ts';
 import type { Argv } from './safe-commands.ts';
 
-/** A parsed command line. */
 type ShellReading = {
   /** The simple commands of the line; `null` when they are uncertain. Then no rule with words allows the call. */
   readonly parts: readonly Argv[] | null;
@@ -123,10 +122,7 @@ function isHarmless(redirection: Command['redirects'][number]): boolean {
 
 type Found = { readonly lists: readonly Argv[]; readonly written: readonly string[] };
 
-/**
- * The words of every command in a syntax tree, and its output files. A word that is computed at run time is taken as
- * written.
- */
+/** A word that is computed at run time is taken as written. */
 function wordsIn(script: SyntaxNode): Found {
   const lists: Argv[] = [];
   const written: string[] = [];

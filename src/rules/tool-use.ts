@@ -45,7 +45,7 @@ export type About =
    */
   | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[]; readonly outside: boolean }
   | ({ readonly of: 'path' } & NamedPath)
-  /** `plain`: every program reads the same host from the address. */
+  /** `plain`: the address has no characters that programs read differently. */
   | { readonly of: 'host'; readonly host: string | null; readonly plain: boolean }
   | { readonly of: 'input'; readonly values: Readonly<Record<string, string>>; readonly keys: readonly string[] }
   | { readonly of: 'nothing' };
@@ -86,10 +86,6 @@ const NO_COMMAND: About = { of: 'words', words: null, seen: [], outside: false }
 
 const LONGEST_TITLE = 80;
 
-/**
- * Returns the kind by the tool's own name, else the reported kind, else `other`. An unknown name about the web is
- * `fetch`, unless the reported kind is `execute`.
- */
 function kindOf({ name, kind }: ToolRequest): ToolKind {
   const named = TOOL_KINDS.find((each) => each === name);
   return (
@@ -103,9 +99,7 @@ function kindOf({ name, kind }: ToolRequest): ToolKind {
 
 const WEB_NAME = /web[-_ ]?(?:search|fetch|page|get|read)|google|browse|^fetch(?:[-_]|$)|[-_]fetch$/i;
 
-/**
- * Splits a command line into parts. `elsewhere`: another working folder, which makes the words uncertain, or `null`.
- */
+/** `elsewhere`: another working folder, which makes the words uncertain, or `null`. */
 function commandParts(
   command: string,
   { place, elsewhere }: { readonly place: WorkPlace | null; readonly elsewhere: string | null },
@@ -151,7 +145,6 @@ function staysIn([program, folder = '', more]: Argv, place: WorkPlace | null): b
   );
 }
 
-/** Returns one part per object. Every text may be a path, unless the call only reads known paths or fetches. */
 function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null): readonly UsePart[] {
   const changed = !READING_KINDS.has(kind);
   return aboutOf(kind, request, place).map((about, at) => {
@@ -222,7 +215,7 @@ const ADDRESS_KEY = /^(?:url|uri|urls|uris|address|link|href)$/;
 const PATTERN_KEY = /^(?:pattern|glob|globpattern|include)$/;
 const PATCH_KEY = /patch|diff/;
 
-/** Returns the paths that an input names. Codex names the files of a patch as the keys of `changes`. */
+/** Codex names the files of a patch as the keys of `changes`. */
 function pathsIn(input: unknown): readonly string[] {
   const changes = isRecord(input) ? input['changes'] : null;
   const files = stringsAt(input, ADDRESS_KEY).filter((each) => /^file:/i.test(each));
@@ -252,7 +245,6 @@ const PATTERN = /^pattern$/;
 const ABSOLUTE = /^[~/]/;
 const ASIDE = /(?:^|[/{,])\.\.(?:[/},]|$)/;
 
-/** Returns the command lines under every key that tools use for commands. Each may run. */
 function commandsIn(input: unknown): readonly string[] {
   if (!isRecord(input)) return [];
   const given = Object.entries(input).flatMap(([key, each]) => {
@@ -314,7 +306,6 @@ function isFolderOf(place: WorkPlace, folder: string): boolean {
   return namedPath(folder, place).real.every((path) => path.folder === '');
 }
 
-/** Returns the texts, and the texts in lists, under matching keys at any depth. */
 function stringsAt(value: unknown, keys: RegExp, isMeant = false): readonly string[] {
   if (typeof value === 'string') return isMeant && value !== '' ? [value] : [];
   if (Array.isArray(value)) return value.flatMap((each: unknown) => stringsAt(each, keys, isMeant));

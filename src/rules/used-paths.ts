@@ -28,8 +28,8 @@ export const PRIVATE_NAMES = (
 ).split(' ');
 
 /**
- * Returns the paths that texts of a call may name. Texts that no disk accepts as a path are dropped. At most
- * 512 paths with 4,096 names in all are taken, then patterns are expanded. One path stands for those beyond a limit.
+ * Returns the paths that texts of a call may name. Empty texts and texts too long for a path are dropped. At most 512
+ * paths with 4,096 names in all are taken, then patterns are expanded. One path stands for those beyond a limit.
  */
 export function usedPaths(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
   const paths = new Set(texts.flatMap(pathsMeant).map(shortened).filter(isPath));
@@ -139,7 +139,7 @@ function shortened(path: string): string {
 
 /**
  * Expands the patterns of a path to existing names. Without a place, expands only patterns that begin with `.`, to
- * names of granting and private files. Returns `null` for more than 512 expansions.
+ * names of granting and private files.
  */
 function filledIn(path: string, place: WorkPlace | null): readonly string[] | null {
   const filled: string[] = [];
@@ -153,7 +153,6 @@ function filledIn(path: string, place: WorkPlace | null): readonly string[] | nu
   return filled;
 }
 
-/** Expands the first pattern of a path; nothing without a pattern. */
 function firstFilledIn(path: string, place: WorkPlace | null): readonly string[] {
   const names = path.split('/');
   const at = names.findIndex((name) => /[*?[{]/.test(name));

@@ -80,7 +80,6 @@ export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKin
   return kindsIn(deny.filter(({ spec }) => spec === null));
 }
 
-/** The kinds of tools that some rule covers. */
 function kindsIn(rules: readonly ToolRule[]): readonly ToolKind[] {
   return TOOL_KINDS.filter((kind) =>
     rules.some(({ covers }) => covers.by === 'any' || (covers.by === 'kind' && covers.kinds.includes(kind))),
@@ -102,7 +101,7 @@ const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: '
 /**
  * Joins the lists of all scopes, given widest first. The narrowest `default` applies, else "deny"; the narrowest
  * `members`, else "ask". Without a rule of `allow`, `ask` or `deny`, and without a `default`, the built-in rules apply.
- * `only` limits a run further. Throws for a text that is no rule, because texts are checked when they are read.
+ * `only` limits a run further. Throws for a text that is no rule.
  */
 export function uniteRules(
   scopes: readonly { readonly scope: RuleScope; readonly lists: ToolLists | undefined }[],
@@ -167,10 +166,7 @@ export function decideReadOnly({ parts }: ToolUse, by: ReadOnly, decided: ToolVe
   return isChanging ? { verdict: 'deny', by, rule: null } : decided;
 }
 
-/**
- * True when the rules may allow or ask for some call of a server's tool. A tool that is always denied is not offered.
- * `tool: null` stands for any tool of the server.
- */
+/** True when the rules may allow or ask for some call of a server's tool. `tool: null`: any tool of the server. */
 export function reachesTool(rules: ToolRules, server: string, tool: string | null): boolean {
   const covers = ({ covers: each }: ToolRule): boolean => {
     if (each.by !== 'mcp') return each.by === 'any' || each.kinds.includes('other');
@@ -299,7 +295,7 @@ function isTooWide({ spec }: ToolRule, { about }: UsePart): boolean {
   return about.outside || !isSafeBeginning(spec.words);
 }
 
-/** Rules for files that grant permissions or run programs: changing them always needs approval. */
+/** Rules for files that grant permissions or run programs: changing them needs approval. */
 const GRANTING_FILES = GRANTING_NAMES.map((file) => scopedRule(`Edit(${file})!`, 'built in'));
 
 /** Rules for Conch's own files: its configuration and its data folder. */
