@@ -8,7 +8,7 @@ export type Debt = {
   /** Where the entry is delivered. The entries of one lane of a channel are delivered in order. */
   readonly channel: string;
   readonly lane: string;
-  /** The stored part of the effect, without its texts. */
+  /** The effect without its texts. */
   readonly effect: unknown;
   readonly texts: readonly (string | null)[];
   /**
@@ -69,7 +69,7 @@ export type LedgerEntry = {
   readonly input: number | null;
   readonly output: number | null;
   readonly cached: number | null;
-  /** Millionths of a dollar; `null` when no price is known. */
+  /** Millionths of a dollar; `null` when the cost is unknown. */
   readonly costMicros: number | null;
   /**
    * Where the cost comes from: the agent's report, prices times counted tokens, prices times guessed tokens, or

@@ -35,22 +35,21 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   /** The state before the first fact. */
   empty(key: string): State;
   decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal, State>;
-  /** The state after a fact. */
   evolve(state: State, fact: Fact, at: Instant): State;
   /**
    * The effects of a fact, for the outbox and for listeners of changes. `state`: after the whole decision; for a fact
    * that another process wrote, after its whole journal row.
    */
   react?(fact: Fact, state: State): readonly Effect[];
-  /** The commands that a fact causes in other machines, in the same transaction. `state`: after the whole decision. */
+  /** The commands that a fact causes, in the same transaction. `state`: after the whole decision. */
   causes?(fact: Fact, state: State): readonly CommandFor[];
   /** Types of the facts for which `causes` is called; all types by default. */
   readonly causing?: ReadonlySet<string>;
   /** When the machine needs its next command only because time has passed; `null` for never. */
   nextDeadline(state: State): Instant | null;
   /**
-   * A word for a state at rest: nothing is in progress and nothing waits. A start skips a key whose word is the
-   * expected one. `null` when the key is not at rest. Without this function, every state is at rest.
+   * A word for a state at rest: nothing is in progress and nothing waits. `null` when the key is not at rest. Without
+   * this function, every state is at rest.
    */
   rest?(state: State): string | null;
   readonly state: Schema<State>;
@@ -137,7 +136,7 @@ export function textHash(salt: string, text: string): string {
   return hash('sha256', salt + text, 'base64url');
 }
 
-/** The commands for other machines that facts of one machine cause. */
+/** Commands that facts of a machine cause. */
 export type Causes<State, Fact> = {
   readonly types: readonly string[];
   /** The causes count only for states that have this field. Default: all states. */
@@ -210,17 +209,13 @@ function configPlaceOf(config: unknown, table: ConfigTable): unknown {
 /** A command and everything that it causes, while they are decided. Nothing of them is written yet. */
 export type Chain = {
   readonly at: Instant;
-  /** Machines with facts to write. */
   readonly touched: Deciding[];
-  /** Commands still to decide. */
   readonly open: CommandFor[];
 };
 
 /** The part of a machine's store that decides commands, without the machine's types, for `decideChain`. */
 export type Deciding = {
-  /** Decides a caused command, and adds the commands that its facts cause to the chain. */
   take(next: CommandFor, chain: Chain): void;
-  /** Discards the decisions of the current chain. */
   drop(): void;
 };
 
@@ -244,7 +239,6 @@ export type DecidedRow<State, Fact, Effect> = {
   readonly cause: string | null;
 };
 
-/** A longer chain of caused commands is a bug. */
 const LONGEST_CHAIN = 1_000;
 
 /** Decides a command, then everything that it causes. When a decision throws, all facts of the chain are discarded. */
@@ -277,7 +271,6 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #machine: Machine<State, Command, Fact, Effect, Refusal>;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
   readonly #known: KnownStates<State>;
-  /** Decisions of the current chain, by key. */
   #own: Drafts<State, Fact, Effect> = new Map();
   /** Decisions of earlier chains, in order, and the last one of each key. */
   #kept: Draft<State, Fact, Effect>[] = [];
@@ -344,7 +337,6 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     this.#own = new Map();
   }
 
-  /** Keeps the decisions of the current chain for writing. Returns their facts. */
   keep(): readonly Fact[] {
     const fresh: Fact[] = [];
     for (const [key, draft] of this.#own) {
@@ -363,7 +355,6 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return fresh;
   }
 
-  /** Returns all decisions in the order of writing, and forgets them. */
   takeAll(): readonly { readonly row: DecidedRow<State, Fact, Effect> }[] {
     this.keep();
     const kept = this.#kept;

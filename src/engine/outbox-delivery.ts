@@ -15,11 +15,9 @@ type DeliveryPorts<Effect> = {
   readonly carry: Carrier<Effect>;
   /** Called when an entry fails for good (`settled`), or when `carry` rejected and the entry is retried. */
   readonly failed: (row: OwedEffect<Effect>, why: string, settled: boolean) => void;
-  /** Called when the store itself fails. */
   readonly broken: (error: unknown) => void;
 };
 
-/** The most entries that one call of `owed` returns. */
 const BATCH = 256;
 /** After this many milliseconds of handing out entries, timers and sockets get a turn. */
 const SLICE_MS = 8;
@@ -34,7 +32,6 @@ export function deliveryBackoffMs(failures: number): number {
 export class Delivery<Effect> {
   readonly #ports: DeliveryPorts<Effect>;
   readonly #alarm: Alarm;
-  /** Entries in delivery. */
   readonly #flying = new Set<Promise<void>>();
   #pumping: Promise<void> | null = null;
   #again = false;

@@ -141,7 +141,7 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
    */
   applyOnce(id: string, key: string, command: Command, at: Instant): Promise<boolean>;
   due(before: Instant): Promise<Due>;
-  /** Calls the listener after every change, whoever sent the command. */
+  /** Calls the listener after changes, whoever sent the command. */
   onChange(listener: (change: StateChange<State, Fact, Effect>) => void): void;
   state(key: string): State | null;
   keys(): readonly string[];
@@ -172,7 +172,10 @@ export type AlsoErased = {
   readonly isTheirs: (text: string, type: string) => boolean;
 };
 
-/** How many messages, posts and journal rows (`acts`) lost a text or a name. */
+/**
+ * How many messages, posts and journal rows (`acts`) lost a text or a name. With one message, `acts` leaves out the rows
+ * that made its posts.
+ */
 export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 
 /** How much was pruned, or would be. `entries`: journal rows. `calls`: ledger rows. `configs`: configurations. */
@@ -196,7 +199,6 @@ export type Store = OutboxStore<unknown> & {
   ): MachineStore<State, Command, Fact, Effect, Refusal>;
   /** Stores a message. A second delivery of the same id changes nothing. */
   accept(message: HumanMessage): Promise<'new' | 'duplicate'>;
-  /** Changes the text of an accepted message, or marks the message as deleted. */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'>;
   message(id: string): StoredMessage | null;
   /** Returns the key of the announcement that a message of Conch shows; `null` if none begins with `prefix`. */

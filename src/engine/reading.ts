@@ -111,7 +111,6 @@ const bodiesSchema = z.array(z.tuple([z.string(), z.string()]).nullable());
 const textPlace = z.strictObject({ body: z.int(), hash: z.string(), empty: z.enum(['[]', '{}']).exactOptional() });
 const configPlace = z.strictObject({ config: z.string() });
 
-/** Returns the configuration that `place` names by its id, or `place` itself: it may be a whole configuration. */
 function configOf(place: unknown, table: ConfigTable): unknown {
   const { data } = configPlace.safeParse(place);
   return data === undefined ? place : table.find(data.config);

@@ -13,7 +13,6 @@ export type ReplayStep<State, Fact> = {
   readonly at: Instant;
   readonly fact: Fact;
   readonly state: State;
-  /** True when the row continues the hash chain. */
   readonly hashOk: boolean;
 };
 

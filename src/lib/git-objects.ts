@@ -16,9 +16,7 @@ type GitObject = {
 const LIMIT_MS = 60_000;
 /** The process of git ends after this time without a request, in milliseconds. */
 const REST_MS = 60_000;
-/** The most bytes of one object. */
 const MOST_BYTES = 64 * 1_048_576;
-/** The most characters of standard error that an error shows. */
 const STDERR_TAIL = 4_096;
 
 /**
@@ -87,7 +85,6 @@ class BatchProcess {
   #isOver = false;
   #rest: NodeJS.Timeout | undefined;
   #stderr = '';
-  /** The output that belongs to no complete answer yet. */
   #chunks: Buffer[] = [];
   #bytes = 0;
   /** The output is read again when it has this many bytes. */

@@ -53,7 +53,6 @@ function run({ args, env, input, limitMs, mostOutput }: GitCall): Promise<Partia
     child.once('error', (error: NodeJS.ErrnoException) =>
       resolve({ stderr: error.message, isMissing: error.code === 'ENOENT' }),
     );
-    // A process that could not be started may have no pipes.
     if (child.pid === undefined) return;
     const group = -child.pid;
     const chunks: Buffer[] = [];

@@ -20,7 +20,6 @@ type GitOptions = {
   readonly hooks?: boolean;
   /** The index file to work on. Default: the index of the worktree. */
   readonly index?: string;
-  /** Written to standard input. Default: nothing. */
   readonly input?: string;
   readonly set?: Readonly<Record<string, string>>;
   /** The timeout in milliseconds. Default: 60 s. */
@@ -330,7 +329,6 @@ const LOST = 'the process that runs git was ended. It is unknown whether the com
 /** Starts the process that starts git. It keeps Conch from exiting only while a command is under way. */
 function startRunner(): Runner {
   const child = fork(PROGRAM, {
-    // Reuses stored compiled code.
     env: { NODE_COMPILE_CACHE: getCompileCacheDir() },
     execArgv: [],
     serialization: 'advanced',

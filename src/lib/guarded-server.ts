@@ -228,10 +228,6 @@ async function attempt(run: () => unknown, fail: (error: unknown) => void): Prom
   }
 }
 
-/**
- * True when the caller disconnected before its request was complete. Later errors of this request are not faults of
- * Conch.
- */
 function isGone(request: IncomingMessage): boolean {
   return request.destroyed && !request.complete;
 }

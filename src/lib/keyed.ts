@@ -16,7 +16,6 @@ export class KeyedQueue<Key> {
     return done;
   }
 
-  /** The number of waiting and running jobs of a key. */
   unfinished(key: Key): number {
     return this.#lanes.get(key)?.unfinished ?? 0;
   }

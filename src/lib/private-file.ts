@@ -21,7 +21,6 @@ function makeFolders(path: string): boolean {
     mkdirSync(path, { mode: 0o700 });
     return true;
   } catch (error) {
-    // Another process made it meanwhile.
     if (isFolder(path)) return false;
     throw error;
   }

@@ -91,7 +91,6 @@ function watchdogMs({ env, pid }: Pick<ServicePorts, 'env' | 'pid'>): number | n
   return micros > 0 && (watched === '' || Number(watched) === pid) ? micros / 1_000 : null;
 }
 
-/** The longest run of `systemd-notify`, in milliseconds. */
 const SEND_MS = 5_000;
 
 /**

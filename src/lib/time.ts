@@ -156,7 +156,6 @@ export class Alarm {
   readonly #timers: Timers;
   readonly #ring: () => void;
   #at: Instant | null = null;
-  /** The total standstill when the alarm was set. */
   #stoodStillMs = 0;
   #timer: Timer | null = null;
 
@@ -202,7 +201,6 @@ export class Deadlines {
   /** Earliest first. Entries whose key has another deadline by now are skipped. */
   #queue = new TinyQueue<Deadline>([], byInstant);
 
-  /** Sets the deadline of a key; `null` removes it. */
   set(key: string, at: Instant | null): void {
     if (at === null) this.#at.delete(key);
     else if (this.#at.get(key) !== at) {
@@ -212,7 +210,6 @@ export class Deadlines {
     if (this.#queue.length > 64 + 4 * this.#at.size) this.#rebuild();
   }
 
-  /** The deadline of a key; `null` for none. */
   get(key: string): Instant | null {
     return this.#at.get(key) ?? null;
   }

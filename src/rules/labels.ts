@@ -129,7 +129,6 @@ function verbsIn(words: Argv): Argv {
   return words.slice(0, end === -1 ? words.length : end + 1).filter((word) => !word.startsWith('-'));
 }
 
-/** Programs that may reach other machines with any words. */
 const NETWORK_PROGRAMS: ReadonlySet<string> = new Set(
   'curl wget aria2c http https xh nc ncat netcat socat telnet ssh scp sftp ftp rsync rclone lynx w3m links elinks dig nslookup host ping gh glab hub aws gcloud az mail sendmail openssl uvx pipx brew apt apt-get'.split(
     ' ',

@@ -13,7 +13,6 @@ export type AlwaysOffer = { readonly rule: string; readonly words: string };
 
 /** Facts, besides the rules, that decide whether an always-allow rule is offered. */
 export type OfferFacts = {
-  /** True when the request shows people the whole input. */
   readonly shownWhole: boolean;
   /** True when a caution makes the call a request, such as untrusted text in the session. */
   readonly tainted: boolean;

@@ -12,7 +12,6 @@ export function namesOwnPort(texts: readonly string[], port: number): boolean {
   return [...tokens].some((token) => isWithPort(token, port) || hostsIn(token).some(isThisMachine));
 }
 
-/** Characters of hosts and ports, without brackets. */
 const TOKEN = /[\p{L}\p{N}_.:%-]+/gu;
 
 /** Normalizes a text as address parsers do: full-width letters, invisible characters, dots and `%` escapes. */
@@ -33,7 +32,6 @@ function namesPort(token: string, port: number): boolean {
   return (token.match(/\d+/g) ?? []).some((digits) => Number(digits) === port);
 }
 
-/** Returns whether the token is a host with a letter or dot, and this port. */
 function isWithPort(token: string, port: number): boolean {
   const { name, digits } = /^(?<name>.*[\p{L}.].*):0*(?<digits>\d+)$/su.exec(token)?.groups ?? {};
   return name !== undefined && Number(digits) === port;

@@ -77,7 +77,6 @@ function followed(path: string, { realpath }: WorkPlace): string {
   return there === null ? path : join(there, ...names.slice(missing));
 }
 
-/** Follows the links step by step, as the system does. */
 function walked(path: string, place: WorkPlace): string {
   const from = path.startsWith('~/') ? place.home : isAbsolute(path) ? '/' : place.folder;
   const steps = path.replace(/^~\//, '').split(/[\\/]/);

@@ -58,7 +58,6 @@ function isSmall(text: string): boolean {
   return text.length <= LONGEST_SCRIPT && text.split(/[({`[]/, MOST_OPENED + 1).length <= MOST_OPENED;
 }
 
-/** Splits a text that is too large to parse into possible commands. */
 function roughly(text: string): Found {
   const lines = text.replaceAll(/["'\\]/g, '').split(/[;&|()`{}<>\n$]+/);
   const lists = lines.map((line) => line.trim().split(/\s+/)).filter(([program]) => program !== '');
@@ -149,7 +148,6 @@ function alternatives({ text, parts = [] }: Word, args: Argv): readonly Argv[] {
   return [[...text.replaceAll(/[{}"'\\]/g, '').split(','), ...args]];
 }
 
-/** Returns the texts in a command's words that may be scripts: those with a space. */
 function scriptsIn(words: Argv): readonly string[] {
   return words
     .slice(1, SUFFIXES)

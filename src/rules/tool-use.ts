@@ -24,7 +24,6 @@ export type ToolRequest = {
   readonly name: string | null;
   readonly kind: ToolKind | null;
   readonly input: unknown;
-  /** Paths that are reported beside the input. */
   readonly locations: readonly string[];
 };
 
@@ -158,7 +157,6 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
 }
 
 const READING_KINDS: ReadonlySet<ToolKind> = new Set(['read', 'search', 'fetch', 'think']);
-/** Matches names of server tools that read. */
 const READING_NAME = /^(?:read|get|list|search|find|view|show|stat|describe|query|glob|grep|directory)(?:[_-]|$)/i;
 /** Words in a name of `READING_NAME` that mean writing: `search_and_replace`. */
 const WRITING_NAME =

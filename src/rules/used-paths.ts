@@ -87,7 +87,6 @@ export function isOutside({ known, real }: UsedPath): boolean {
   return known && real.some(({ folder, disk }) => folder === null && !OF_PROGRAMS.test(disk));
 }
 
-/** Folders of the system's programs and devices. */
 const OF_PROGRAMS = /^(?:dev|usr|bin|sbin|lib|lib64|nix\/store)(?:\/|$)/;
 
 /**
@@ -118,7 +117,6 @@ export function patchedPaths(patch: string): readonly string[] {
 
 /** The most paths taken from one list before patterns are expanded, and the most paths that one of them expands to. */
 const MOST_PATHS = 512;
-/** The most names between slashes in all paths that are taken from one list. */
 const MOST_NAMES = 4_096;
 /** The longest name that disks accept, in UTF-16 units. */
 const LONGEST_NAME = 255;

@@ -298,7 +298,6 @@ function isTooWide({ spec }: ToolRule, { about }: UsePart): boolean {
 /** Rules for files that grant permissions or run programs: changing them needs approval. */
 const GRANTING_FILES = GRANTING_NAMES.map((file) => scopedRule(`Edit(${file})!`, 'built in'));
 
-/** Rules for Conch's own files: its configuration and its data folder. */
 const OWN_CONFIG = scopedRule('Edit(turnConfig.json)!', 'built in');
 const OWN_DATA = scopedRule('Read(.conch)!', 'built in');
 

@@ -10,7 +10,6 @@ type PostgresState = {
   readonly isTooOld: boolean;
   /** Settings that lose commits in a crash of the database, as `name = value`. */
   readonly unsafe: readonly string[];
-  /** The median time of a request, in milliseconds. */
   readonly requestMs: number;
   /** The processes that have not left and were not declared dead, in ascending order of their slots. */
   readonly processes: readonly SharingProcess[];

@@ -49,7 +49,6 @@ export function nameOfLog({ url, schema = 'conch' }: PostgresOptions): string {
 type LockedLog = {
   readonly client: Client;
   readonly schema: string;
-  /** The name of the log, and the position of its last group. */
   readonly known: string;
   readonly position: number;
   readonly refuseInUse: () => void;

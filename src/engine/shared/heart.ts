@@ -48,7 +48,6 @@ export class Heart {
   #isRunning = true;
   /** When the first beat after the last gap was answered. */
   #since: Instant | null = null;
-  /** When the last successful beat began. */
   #last: Instant | null = null;
 
   constructor(ports: HeartPorts) {
@@ -82,7 +81,6 @@ export class Heart {
       if (this.#last === null || answeredAt - this.#last > LIMITS.freshMs) this.#since = answeredAt;
       this.#last = at;
       this.#silence?.cancel();
-      // Counts from the request: others may have declared this worker dead while the answer was on its way.
       this.#silence = timers.after(Math.max(0, at + DEAD_MS - answeredAt), () => this.#listen());
       if (at - (this.#since ?? at) >= DEAD_MS) await log.burySilent(worker, LIMITS);
       this.#ports.onBeat();

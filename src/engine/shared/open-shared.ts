@@ -8,7 +8,6 @@ import { Heart, SILENT_MS } from './heart.ts';
 import type { RequestsTold } from './publisher.ts';
 import type { Member, SharedLog } from './shared-log.ts';
 
-/** Makes the store of one process. `db`: the process's copy of the shared log. */
 type Make<Options, Store> = (db: Database, options: Options) => Store;
 
 /**
@@ -124,7 +123,6 @@ export async function lead<Store extends SqliteStore>(
     clock,
     timers,
     onMissed: faults.add,
-    // After an error, the next beat calls `look` again.
     onBeat: () =>
       void (looking ??= look()
         .catch(failed)

@@ -52,7 +52,6 @@ export class Publisher {
     return () => (rows.changes.length > 0 ? this.#replica.taken(rows.changes, verdict.position) : undefined);
   }
 
-  /** Reads all changes after the position of the copy, in portions. */
   async *changes(): AsyncGenerator<Changes> {
     for (let isAll = false; !isAll;) {
       const changes = await this.#untilReached(() => this.#log.pull(this.#replica.position));
@@ -65,13 +64,11 @@ export class Publisher {
     return this.#untilReached(() => this.#log.bury(worker));
   }
 
-  /** Returns the `workers` that are not alive. */
   async goneOf(workers: readonly string[]): Promise<readonly string[]> {
     const living = new Set(await this.#untilReached(() => this.#log.living()));
     return workers.filter((worker) => !living.has(worker));
   }
 
-  /** Leaves the log and closes the connection. */
   async leave(): Promise<void> {
     this.#isClosed = true;
     await this.#log.leave(this.#worker).catch(() => undefined);

@@ -106,7 +106,6 @@ export class Replica {
     });
   }
 
-  /** Marks a worker as gone, in the current transaction. */
   markGone(worker: string): void {
     this.#sql.touch.run(GONE, worker);
   }
@@ -200,7 +199,6 @@ function triggersOf(table: string, { id, by }: Shape): string {
 
 type TableStatements = ReturnType<typeof tableStatements>;
 
-/** `write` returns the key by which SQLite finds the row. */
 function tableStatements(db: Database, table: string, { by, own, rises }: Shape) {
   const { shared, list } = columnsOf(db, table, own);
   const read = db.prepare<[Line], Row>(`SELECT ${list} FROM ${table} WHERE ${by} = ?`);

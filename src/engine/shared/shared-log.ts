@@ -68,7 +68,6 @@ export type SharedLog = {
   burySilent(worker: string, limits: { readonly deadMs: number; readonly freshMs: number }): Promise<void>;
   /** Makes this worker the leader. Resolves with `false` when another living worker leads, or when this one is dead. */
   lead(worker: string): Promise<boolean>;
-  /** The workers that are neither buried nor have left. */
   living(): Promise<readonly string[]>;
   /** Ends a worker in good order. Nothing of the worker may be in flight. */
   leave(worker: string): Promise<void>;

@@ -88,7 +88,6 @@ function putAside(path: string): string | null {
 type FileMarks = {
   /** Prefix of every outbox id. Processes that share a store have the same prefix. */
   readonly storeId: string;
-  /** True when this start created the id. */
   readonly isNew: boolean;
   /** True when the file is a restored backup and the `restored` command was not yet given to its states. */
   readonly isRestored: boolean;

@@ -135,7 +135,6 @@ function unlessUnreadable(what: string, look: () => readonly string[]): readonly
 
 const TABLES = ['inbox', 'machines', 'outbox', 'memory', 'conversation', 'ledger'] as const;
 
-/** Rows per read. */
 const SLICE = 1_000;
 
 function structureProblems(db: Database): readonly string[] {

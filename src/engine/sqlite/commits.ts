@@ -35,7 +35,6 @@ class Job<Result> {
     this.#outcome = { result: write() };
   }
 
-  /** Called when the job's writes are durable. */
   settle(): void {
     if (this.#outcome === null) throw new Error('impossible: a job is settled that was not attempted');
     if ('error' in this.#outcome) return this.fail(this.#outcome.error);
@@ -68,7 +67,6 @@ type Sharing = {
    * Returns `null` when there is nothing to send.
    */
   readonly publish: () => Promise<(() => void) | null> | null;
-  /** Applies the changes of other processes. Called between two transactions. */
   readonly catchUp: () => Promise<void>;
 };
 
@@ -92,7 +90,6 @@ export class Commits {
   #resting = true;
   #dead: StoreError | null = null;
   #closing = false;
-  /** A call of `catchUp` that waits for the transaction under way. */
   #catching: Promise<void> | null = null;
   /** The sync, publication or `catchUp` under way; `null` for none. */
   #syncing: Promise<void> | null = null;
@@ -218,7 +215,6 @@ export class Commits {
     }
   }
 
-  /** No transaction begins until `busy` has settled. */
   #wait(busy: Promise<void>): void {
     this.#syncing = busy.finally(() => {
       this.#syncing = null;
@@ -324,7 +320,6 @@ export class WalSync implements DiskSync {
   #file: number | null = null;
   #averageMs = 0;
 
-  /** `path`: the database file. */
   constructor(path: string) {
     this.#path = path;
   }

@@ -11,7 +11,6 @@ export const LOOKED_AT = 2_000;
 type Row = { readonly id: string; readonly json: string };
 type Naming = { readonly n: number; readonly machine: number; readonly text: string | null };
 
-/** Rows that pruning is about to delete, and the configurations that their checkpoints name. */
 type Leaving = {
   readonly isGone: (machine: number, row: number) => boolean;
   readonly named: ReadonlySet<string>;

@@ -71,7 +71,7 @@ function meant(own: readonly TextStretch[], { what, id }: Erasure, { isTheirs }:
   const sorted = own.toSorted((one, other) => one.from - other.from);
   let at = 0;
   return (text, type, seq) => {
-    // Facts arrive in order, forward or backward.
+    // `seq` may rise or fall from call to call.
     while (at > 0 && (sorted[at]?.from ?? Infinity) > seq) at -= 1;
     while (at < sorted.length - 1 && (sorted[at]?.upto ?? 0) < seq) at += 1;
     const { from = Infinity, upto = 0 } = sorted[at] ?? {};
@@ -95,7 +95,6 @@ function postsWith({ db, rows }: ErasingPorts, id: string): readonly TextStretch
   });
 }
 
-/** The journal row that created an outbox entry. */
 function rowIn(owed: string): number {
   return Number(owed.split('-')[1]);
 }

@@ -45,13 +45,11 @@ export class Inbox {
     return 'new';
   }
 
-  /** Writes the messages accepted in the current transaction. */
   writeAccepted(): void {
     for (const row of this.#accepted.values()) this.#sql.insert(row);
     this.#accepted = new Map();
   }
 
-  /** Called after a rollback: forgets the messages accepted in that transaction. */
   undone(): void {
     this.#accepted = new Map();
   }

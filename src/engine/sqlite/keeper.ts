@@ -44,7 +44,6 @@ type Head<State> = {
   readonly owner: Owner | null;
   readonly state: State;
   readonly tail: Tail;
-  /** When the state changed last. */
   readonly at: Instant;
 };
 
@@ -207,7 +206,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts.take(next, { chain, owner: this });
   }
 
-  /** Keeps the decisions of a finished chain for writing, and shows the fates of its messages to the next chain. */
   keep(): void {
     for (const fact of this.#drafts.keep()) {
       const decided = this.#uses.inbox?.fate(fact) ?? null;
@@ -381,7 +379,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return 'facts' in record ? record.facts : [];
   }
 
-  /** Returns the newest committed state of a key. */
   #stored(key: string): Head<State> {
     return this.#replaced.get(key) ?? this.#shared.reading(() => this.#head(key));
   }

@@ -21,7 +21,6 @@ export class Ledger {
       .pluck();
   }
 
-  /** Adds the row of a model call. Called in the transaction that writes the call's fact. */
   add(place: LedgerPlace, entry: LedgerEntry): void {
     this.#add(rowOf(place, entry));
   }

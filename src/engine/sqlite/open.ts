@@ -116,7 +116,6 @@ const SETTINGS = [
 /** A database that releases its lock when it is closed. Other processes may read it meanwhile. */
 class OwnDatabase extends Database {
   readonly #lock: FileLock;
-  /** True when the write-ahead log (`-wal`) existed before the database was opened. */
   readonly hadLog: boolean;
 
   constructor(path: string, lock: FileLock) {
@@ -188,7 +187,6 @@ function expect(setting: string, found: unknown, wanted: unknown): void {
   if (found !== wanted) throw new Error(`SQLite's ${setting} is ${String(found)}, expected ${String(wanted)}`);
 }
 
-/** The value of `auto_vacuum` for a file that can shrink. */
 const INCREMENTAL = 2;
 
 /** Copies the file once before its schema changes, to keep what the migration drops. */

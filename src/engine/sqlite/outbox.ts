@@ -36,7 +36,6 @@ const FRESH = { attempts: 0, uncertain: false, inFlight: false, isCancelled: fal
 type Lane = {
   readonly name: string;
   entries: Entry[];
-  /** True when the first entry may be handed out. */
   isReady: boolean;
   /** True while the settlement of the last entry is not durable yet. */
   isSettling: boolean;
@@ -46,13 +45,12 @@ type Lane = {
 
 const DONE = Promise.resolve();
 
-/** A settlement of a lane's last entry, to be written. */
 type Settled = {
   readonly lane: Lane;
   readonly write: () => void;
   readonly channel: string;
   /**
-   * The key of the announcement; `null` for other entries. `shown`: the platform id of its message; `null` for none.
+   * The key of the announcement; `null` for other entries. `shown`: the platform id of the post; `null` for none.
    */
   readonly key: string | null;
   readonly shown: string | null;
@@ -80,16 +78,13 @@ export class Outbox {
   readonly #member: Member | null;
   #lanes = new Map<string, Lane>();
   #mostLanes = MOST_EMPTY;
-  /** Lanes whose first entry may be handed out, oldest first. A lane that is no longer ready is skipped. */
+  /** Lanes whose first entry may be handed out. A lane that is no longer ready is skipped. */
   #ready: Lane[] = [];
-  /** Lanes whose first entry must wait. */
   readonly #later = new Deadlines();
-  /** Entries and cancellations of the current transaction. */
   #staged: (Entry | Cancel)[] = [];
   /** Settlements for the next transaction. `#settledAt`: since when the first of them waits. */
   #settled: Settled[] = [];
   #settledAt: Instant | null = null;
-  /** Settlements of the current transaction. */
   #settling: readonly Settled[] = [];
   #n = 0;
   readonly #reliedOn = new Set<string>();
@@ -108,7 +103,6 @@ export class Outbox {
     this.load();
   }
 
-  /** Loads the open entries: at the start, and when the copy of a shared log is filled. */
   load(): void {
     this.#loadNumbers();
     for (const stored of this.#sql.open.iterate()) if (this.#isMine(stored)) this.#queue(entryOf(stored));
@@ -127,7 +121,6 @@ export class Outbox {
     }
   }
 
-  /** Writes waiting settlements into the current transaction. */
   writeSettled(): void {
     this.#settling = this.#settled;
     this.#settled = [];
@@ -394,7 +387,6 @@ export class Outbox {
     lane.behind = null;
   }
 
-  /** Marks a lane as ready when it has a first entry that is not in flight, else as not ready. */
   #wake(lane: Lane): void {
     const isReady = lane.entries[0]?.inFlight === false;
     if (isReady && !lane.isReady) this.#ready.push(lane);
@@ -434,10 +426,7 @@ export class Outbox {
     this.#sql.noteSettled.run(String(first - 1));
   }
 
-  /**
-   * Loads the highest row number, and the platform id of each channel's last confirmed text in rows above the number
-   * `settled`. After a rollback or a start, the number of a deleted row may be used again.
-   */
+  /** After a rollback or a start, the number of a deleted row may be used again. */
   #loadNumbers(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
     for (const { channel, id } of this.#sql.posted.iterate()) this.#posted.set(channel, id);

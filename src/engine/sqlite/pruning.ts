@@ -22,7 +22,6 @@ export type RetentionPorts = {
     readonly machine: { readonly texts?: FactFields };
     /** True when the key is a channel, whose messages and posts belong to this machine. */
     readonly ownsChannels: boolean;
-    /** Folds journal rows on a state; `null` starts at the empty state. */
     foldOn(owner: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState;
     store(key: string): void;
   };

@@ -41,7 +41,6 @@ export type Snapshot = {
   /** The `rest` word of the state; `null` when it is not at rest. */
   readonly rest: string | null;
   readonly state: string;
-  /** True when the checksum fits. */
   readonly intact: boolean;
 };
 
@@ -201,7 +200,6 @@ export class Rows {
    * The former state in memory of each key that the current transaction changed. Kept only when processes share rows.
    */
   readonly #before = new Map<number, Before>();
-  /** The number of the last journal row; 0 for none. */
   last = 0;
   #id = 0;
   #added = 0;
@@ -215,7 +213,6 @@ export class Rows {
     this.load();
   }
 
-  /** Loads what is kept in memory from the tables. */
   load(): void {
     this.#lagging.clear();
     for (const deadlines of this.#deadlines.values()) deadlines.clear();
@@ -233,7 +230,6 @@ export class Rows {
     for (const [owner, deadline] of ends) this.deadlinesOf(owner.name).set(owner.key, deadline);
   }
 
-  /** Called when the current transaction was committed: forgets the state in memory from before it. */
   committed(): void {
     this.#before.clear();
   }
@@ -250,7 +246,6 @@ export class Rows {
     this.#added = 0;
   }
 
-  /** The deadlines of one machine's keys. */
   deadlinesOf(name: string): Deadlines {
     const known = this.#deadlines.get(name);
     if (known !== undefined) return known;
@@ -309,7 +304,6 @@ export class Rows {
     return this.#sql.cause.get(id, cause) !== undefined;
   }
 
-  /** Returns an unused number for a new key. */
   newId(): number {
     return (this.#id = numberAfter(this.#id, this.#slot));
   }
@@ -373,7 +367,6 @@ export class Rows {
     return this.#lagging.has(id);
   }
 
-  /** All keys whose stored states are behind their journals. */
   lagging(): readonly Owner[] {
     return [...this.#lagging.values()].map(({ owner }) => owner);
   }

@@ -57,7 +57,6 @@ export type StoreOptions = {
   readonly salts?: () => string;
   /** How commits are synced; by default the store syncs its write-ahead log itself. */
   readonly disk?: DiskSync;
-  /** Called with a sentence for operators. */
   readonly say?: (line: string) => void;
   /** Called with the error when a transaction was rolled back. */
   readonly failed?: (error: unknown) => void;
@@ -142,7 +141,6 @@ export class SqliteStore implements Store {
   #endedWell: boolean;
   /** The previous owner, until its entries are taken over. */
   #former: string | null;
-  /** Callbacks for the facts of the current transaction. */
   #told: (() => void)[] = [];
 
   /** `db` comes from `openDatabase` and belongs to the store. */
@@ -302,7 +300,6 @@ export class SqliteStore implements Store {
     for (const key of this.#rows.keys(machine.name)) yield [key, factsBack(this.#rows, key, { machine, configs })];
   }
 
-  /** The states of a hosted machine, one for each key. */
   *states<State, Fact>({ name, state }: Reading<State, Fact>): Generator<State> {
     for (const key of this.#rows.keys(name)) yield state.parse(this.#hosted.get(name)?.state(key));
   }
@@ -494,7 +491,6 @@ export class SqliteStore implements Store {
     if (overdue.length > 0) this.#rows.noteLow();
   }
 
-  /** Stores the states of hosted machines that are behind, and records a clean end. */
   #storeAll(): void {
     for (const { name, key } of this.#rows.lagging()) this.#hosted.get(name)?.store(key);
     this.#rows.noteLow();
