@@ -220,7 +220,6 @@ export type Deciding = {
 };
 
 type KnownStates<State> = {
-  /** The newest written state of a key, and the number of its last fact. */
   state(key: string): { readonly state: State; readonly seq: number };
   isDone(key: string, id: string): boolean;
   readonly inbox: KnownMessages;
@@ -286,7 +285,6 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     this.#known = known;
   }
 
-  /** Decides a command. `owner` writes the result. */
   decide(
     key: string,
     given: Command,

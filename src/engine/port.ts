@@ -147,7 +147,6 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
   keys(): readonly string[];
   /** Keys that may have something in progress. All other keys are at rest. */
   awake(): readonly string[];
-  /** The `rest` word of each key at rest. */
   resting(): ReadonlyMap<string, string>;
   /** The facts of a key, newest first, read lazily: those in journal rows after `since`, by default all. */
   newest(key: string, since?: number): Iterable<StoredFact<Fact>>;
@@ -173,8 +172,8 @@ export type AlsoErased = {
 };
 
 /**
- * How many messages, posts and journal rows (`acts`) lost a text or a name. With one message, `acts` leaves out the rows
- * that made its posts.
+ * How many messages, posts and journal rows (`acts`) lost a text or a name. With one message, `acts` leaves out the
+ * rows that made its posts.
  */
 export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 

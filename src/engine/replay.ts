@@ -21,7 +21,7 @@ export type Replayed = {
   readonly steps: number;
   /** A fact's number in the first row that breaks hash chain or numbering, or has a wrong deadline; `null` for none. */
   readonly brokenAt: number | null;
-  /** Why the replay stopped before the end; `null` when it did not. */
+  /** Why the replay stopped before the end; `null` when it did not. When stopped, `equal` and `booked` are false. */
   readonly stoppedBy: string | null;
   /** True when folding the journal gives the stored state and its deadline, and when no state is stored. */
   readonly equal: boolean;

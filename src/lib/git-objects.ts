@@ -49,7 +49,6 @@ export class GitObjects {
     return names.map((name) => (name.includes('\n') ? null : (found.next().value ?? null)));
   }
 
-  /** Ends the process of git once it has answered the requests under way. */
   close(): void {
     void this.#last.then(() => this.#process?.end());
   }

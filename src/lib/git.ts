@@ -293,7 +293,6 @@ function programsOff(all: readonly GitSetting[]): Pick<Settings, 'off' | 'ssh'> 
   return { off: isReset ? [...off, ...helpers] : off, ssh: `${ssh} -o BatchMode=yes` };
 }
 
-/** Runs git, and ends git at a limit. */
 function ended(args: readonly string[], env: GitEnvironment, options: GitOptions): Promise<GitEnd> {
   const { input = '', limitMs = LIMIT_MS, mostOutput = MOST_OUTPUT } = options;
   return new Promise((resolve) => {

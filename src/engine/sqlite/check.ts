@@ -192,7 +192,6 @@ function chainProblems(db: Database): readonly string[] {
   ];
 }
 
-/** True when the facts of the row hold the hash of each text that was not erased. */
 function hasItsTexts({ facts, body }: JournalRow): boolean {
   return bodiesIn(body).every((each) => each === null || facts.includes(textHash(...each)));
 }

@@ -91,7 +91,6 @@ export class Commits {
   #dead: StoreError | null = null;
   #closing = false;
   #catching: Promise<void> | null = null;
-  /** The sync, publication or `catchUp` under way; `null` for none. */
   #syncing: Promise<void> | null = null;
 
   /**

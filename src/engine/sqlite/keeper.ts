@@ -22,7 +22,6 @@ export type Shared = {
   readonly rows: Rows;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
-  /** Decides commands of one instant, and everything that they cause, in one transaction. */
   readonly commit: <T>(at: Instant, decide: (chain: Chain) => T) => Promise<T>;
   readonly reading: <T>(read: () => T) => T;
   readonly configs: Configs;
@@ -78,7 +77,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
    * log has taken the transaction.
    */
   readonly #replaced = new Map<string, Head<State>>();
-  /** The newest journal rows of the machine: a ring buffer by row number. */
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
@@ -188,7 +186,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     });
   }
 
-  /** Folds further rows on a state, or on the empty state. */
   foldOn({ key }: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState {
     const { machine } = this;
     const { configs } = this.#shared;
@@ -269,7 +266,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#newest = [];
   }
 
-  /** Stores the state of a key; does nothing for an unknown key. */
   store(key: string): void {
     const { owner, state, tail } = this.#head(key);
     if (owner !== null) this.#store(owner, { state, tail });

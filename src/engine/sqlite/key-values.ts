@@ -27,7 +27,6 @@ export class KeyValues {
     return this.#reading(() => this.#sql.recall.get(owner, name) ?? null);
   }
 
-  /** All texts of one part of the program, by name. */
   remembered(owner: string): ReadonlyMap<string, string> {
     const found = this.#reading(() => this.#sql.remembered.all(owner));
     return new Map(found.map(({ name, value }) => [name, value]));

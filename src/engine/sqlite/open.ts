@@ -151,7 +151,6 @@ function openAlone(path: string, isNew: boolean): Database.Database {
   }
 }
 
-/** The id of Conch's database files; the first migration writes it. */
 const APPLICATION_ID = 0x43_6f_6e_63;
 
 function readVersion(db: Database.Database, path: string, known: number): number {
@@ -205,7 +204,6 @@ function keepFormer(
   say(`${path} was migrated to a new schema. Its former version, with the whole journal, is kept in ${copy}.`);
 }
 
-/** Checks the copy before anything changes, and marks it as a backup, so that it can be restored. */
 function proveCopy(path: string): void {
   const copy = new Database(path);
   try {

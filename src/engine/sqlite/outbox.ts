@@ -252,7 +252,6 @@ export class Outbox {
     this.#queue(entry);
   }
 
-  /** The workers that have open entries to deliver. */
   workers(): readonly string[] {
     return this.#sql.workers.all();
   }
@@ -280,7 +279,6 @@ export class Outbox {
     }
   }
 
-  /** Makes all open entries in the file uncertain. */
   doubt(): void {
     this.#sql.doubt.run();
   }

@@ -280,7 +280,6 @@ export class Rows {
     return found === undefined ? null : { ...found, intact: found.intact === 1 };
   }
 
-  /** The number of the last row of a key. */
   end({ id, row }: Pick<Snapshot, 'id' | 'row'>): number {
     return this.#lagging.get(id)?.last ?? row;
   }
@@ -334,7 +333,6 @@ export class Rows {
     this.deadlinesOf(owner.name).set(owner.key, deadline);
   }
 
-  /** The machine and key of a number; `null` when there is none. */
   owner(id: number): Owner | null {
     return this.#sql.owner.get(id) ?? null;
   }

@@ -131,7 +131,6 @@ export class SqliteStore implements Store {
   readonly #shared: Shared;
   readonly #copy: Copy | null;
   readonly #hosted = new Map<string, Hosted>();
-  /** Runs prunings and erasures one after the other. */
   readonly #taking = new KeyedQueue<'rows'>();
   readonly #onErased: (() => void)[] = [];
   #mark: Mark | null;
