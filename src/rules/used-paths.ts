@@ -118,7 +118,7 @@ export function patchedPaths(patch: string): readonly string[] {
 /** The most paths taken from one list before patterns are expanded, and the most paths that one of them expands to. */
 const MOST_PATHS = 512;
 const MOST_NAMES = 4_096;
-/** The longest name that disks accept, in UTF-16 units. */
+/** The longest name that most file systems accept, in UTF-16 units. */
 const LONGEST_NAME = 255;
 const LONGEST_PATH = 4_096;
 
