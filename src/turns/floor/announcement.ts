@@ -108,13 +108,12 @@ const FIELDS = {
     agent,
     ...answerSchema.shape,
     approval: z.string().exactOptional(),
-    /** Set for a request of a background run. */
     aside: z.literal(true).exactOptional(),
     callOutcome: callOutcomeSchema.exactOptional(),
   },
   /** A request that was denied because nobody could be asked. */
   unasked: { agent, title: z.string(), why: z.string() },
-  /** The first call of a turn's run that the rules deny. */
+  /** The first call of a run that the rules deny. */
   forbidden: { agent, title: z.string(), why: z.string() },
   /** The tools of an agent's server are unavailable, or available again. */
   toolsGone: { agent, server: z.string(), why: z.string() },
@@ -154,7 +153,6 @@ type Kind = Announcement['kind'];
 /** The announcements of some kinds. */
 export type AnnouncementOf<K extends Kind> = Extract<Announcement, { readonly kind: K }>;
 
-/** A setting that switches announcements on or off. */
 type Switch = { [S in keyof FloorSettings]: FloorSettings[S] extends boolean ? S : never }[keyof FloorSettings];
 
 /**

@@ -17,7 +17,6 @@ import { taskPartsSchema, taskTurnShape } from './floor.ts';
 const agent = z.string();
 const message = z.string();
 const instant = z.number();
-/** The author: a person's id on the platform, or the program. */
 const by = z.string();
 /** The epoch that the command's button was drawn under. The command of an outdated button is refused. */
 const drawn = { epoch: z.number().exactOptional() };
@@ -34,24 +33,22 @@ const asking = {
   key: z.string().exactOptional(),
 };
 
-/** Messages of people and programs. Texts are in the inbox; the floor needs ids only. */
+/** Messages of people and programs. */
 const PERSON = {
   receive: {
     id: message,
-    /** The agents that the message addresses. */
     addressed: z.array(agent),
     /** The platform's sort key. The shorter key sorts first; keys of equal length sort as text. */
     order: z.string().exactOptional(),
     /** The rule by which the message is not for agents. Such a message is only recorded. */
     ignore: z.string().exactOptional(),
-    /** A program wrote the message. It is routed as a person's, but resets no usage, and ends no stop and no limit. */
+    /** A program wrote the message. Such a message resets no usage, and ends no stop and no limit. */
     fromProgram: z.boolean().exactOptional(),
   },
   edit: { id: message },
   delete: { id: message },
 };
 
-/** Commands of operators. */
 const OPERATOR = {
   stop: { by, ...drawn },
   start: { by },
@@ -62,7 +59,6 @@ const OPERATOR = {
   /** Decides about the request with this number. `key`: the key of the request that the button was drawn for. */
   decide: {
     by,
-    /** The operator's name, for people. */
     name: z.string().exactOptional(),
     choice: z.enum(CHOICES),
     question: z.number(),
@@ -85,7 +81,6 @@ const OPERATOR = {
   disable: { by, agent },
 };
 
-/** Reports of an agent's session. */
 const AGENT = {
   join: { agent },
   /** `error`: the code of the session's failure, and whether another session opens by itself. */
@@ -119,10 +114,10 @@ const AGENT = {
     requestedBy: by.exactOptional(),
     /** The text of the messages that the turn answers. */
     prompt: z.string().exactOptional(),
-    /** The text of the model's first step. Absent when empty, and for coding agents over ACP. */
+    /** The text of the model's first step, if known and not empty. */
     output: z.string().exactOptional(),
   },
-  /** The holder requests approval; its generation waits. A request that nobody can be asked for is denied at once. */
+  /** The holder requests approval; its generation waits. */
   request: { ...act, ...asking },
   /**
    * The holder's request is closed without an answer. `decided`: the person who continued or completed the run. Absent:
@@ -139,7 +134,6 @@ const AGENT = {
   choose: { agent, ask: z.number(), next: agent.nullable() },
 };
 
-/** Commands of the program itself. */
 const SYSTEM = {
   configure: { settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) },
   /** The process has started. Nothing is granted until `catchUp`. */
@@ -156,7 +150,7 @@ const SYSTEM = {
   forbidden: { agent, title: z.string(), why: z.string() },
   /** The outcome of an allowed call. `aside`: of a background run. */
   ran: { agent, approval: z.string(), callOutcome: callOutcomeSchema, aside: z.literal(true).exactOptional() },
-  /** A background run begins. The run needs no floor; its report is posted after its end. */
+  /** A background run begins. */
   beginAside: { agent, run: z.number(), what: z.string() },
   /** Announces the state of a background run. */
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
@@ -169,7 +163,7 @@ const SYSTEM = {
   withdrawAside: { agent, decided },
   /** An operator completes the turn with its text so far. Its messages count as answered. */
   completeTurn: { ...act, by },
-  /** A background run has ended. `report`: its result, posted now, or after the holder's turn. */
+  /** A background run has ended. `report`: its result, posted when nobody holds the floor. */
   endAside: { agent, what: z.string(), report: z.string().exactOptional() },
   /**
    * An agent is not started, because files in its folder act without asking. People decide whether to trust them. `id`
@@ -196,9 +190,9 @@ const SYSTEM = {
   holdTask: { id: z.string() },
   /** Another agent reviews in the open task from now on. */
   setReviewer: { id: z.string(), reviewer: agent },
-  /** Announces the state of a task, or its request to people. A task that waits for people asks for no turn. */
+  /** Announces the state of a task, or its request to people. */
   tellTask: { announcement: taskTold },
-  /** The task is over. `report`: its result, announced once. */
+  /** The task is over. `report`: its result. */
   endTask: { report: taskReport },
   /** The platform refused an agent's text for good. */
   undelivered: { agent, why: z.string() },
@@ -223,7 +217,7 @@ export type CommandOf<T extends Command['type']> = Extract<Command, { readonly t
 /** The person who continued a paused run without answering its request, or completed it. */
 export type DecidedBeside = NonNullable<CommandOf<'withdraw'>['decided']>;
 
-/** Returns whether a value is a command of a floor. Checks its type only. */
+/** Returns whether a value is a command of a floor. */
 export const isFloorCommand = hasTagOf('type', COMMANDS);
 
 /** Text of the holder that people see while it is generated. A `say` makes it final. */
@@ -232,7 +226,6 @@ export const draftSchema = z.strictObject({
   epoch: z.number(),
   text: z.string(),
   mentions: z.array(z.string()).readonly(),
-  /** The agent's last sign of work. */
   workedAt: z.number(),
 });
 

@@ -45,7 +45,6 @@ export function decide(floor: Floor, command: Command, at: Instant): Decision {
   return { ok: true, facts, floor: after };
 }
 
-/** Whether the text written so far counts as the whole answer. */
 function isWhole({ outcome, by }: Extract<Fact, { type: 'turnEnded' }>): boolean {
   return outcome === 'lapsed' || by !== undefined;
 }
@@ -75,7 +74,7 @@ type Deciders = {
   readonly [T in Command['type']]: (decision: DecisionBuilder, command: CommandOf<T>) => Refusal | null;
 };
 
-/** The decider of each command. The caller has checked the operator's rights. */
+/** The caller has checked the operator's rights. */
 const DECIDERS: Deciders = {
   receive,
   edit: amend,
@@ -146,7 +145,6 @@ function carryOut<T extends Command['type']>(
   return DECIDERS[type](decision, command);
 }
 
-/** A refusal. Recorded only for acts under an epoch, except `withdraw`, and for a facilitator's choice. */
 function refused(command: Command, refusal: Refusal): Refused {
   if (command.type !== 'choose' && (!isAct(command) || command.type === 'withdraw'))
     return { ok: false, refusal, facts: [] };
@@ -163,7 +161,6 @@ function isAct(command: Command): command is Act {
   return 'epoch' in command && !('by' in command);
 }
 
-/** A broken invariant, with the details. */
 type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6' | 'I10'; readonly text: string };
 
 /**

@@ -45,7 +45,6 @@ export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
   return apply(fact.type, fact, { floor, at });
 }
 
-/** The change that each fact makes. */
 const EVOLUTION: Evolution = {
   configured,
   settingsChanged: (floor, { settings, queue = floor.queue }) => ({ ...floor, settings, queue }),
@@ -144,7 +143,6 @@ const EVOLUTION: Evolution = {
   caughtUp: (floor) => ({ ...floor, catchingUp: false }),
 };
 
-/** The floor with one background run changed or removed. */
 function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (aside: Aside) => Aside | null): Floor {
   if (!asides.some((aside) => aside.agent === agent))
     throw new Error(`impossible: ${agent} does nothing beside ${floor.channel}`);
@@ -152,16 +150,12 @@ function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (
   return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
 }
 
-/** The floor with its open task changed. */
 function changeTask(floor: Floor, change: (task: FloorTask) => FloorTask): Floor {
   if (floor.task === undefined) throw new Error(`impossible: no task is open in ${floor.channel}`);
   return { ...floor, task: change(floor.task) };
 }
 
-/**
- * Removes the task with this id. Of two tasks, the other one stays open. After the last task, every agent has used up
- * its rounds of the open exchange, if rounds are limited.
- */
+/** After the last task, every agent has used up its rounds of the open exchange, if rounds are limited. */
 function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
   const { task, ...floor } = before;
   if (task?.outer !== undefined) {
@@ -173,7 +167,6 @@ function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
   return { ...floor, seats: floor.seats.map((seat) => ({ ...seat, taken: Math.max(seat.taken, rounds) })) };
 }
 
-/** The floor with the question about an agent's files added, changed or removed. */
 function changeTrust(
   { trust = [], ...floor }: Floor,
   { agent, id }: Pick<TrustQuestion, 'agent' | 'id'>,
@@ -214,7 +207,6 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   };
 }
 
-/** Sets or clears the `failed` mark of a background run, as the announcement says. */
 function asideTold(
   floor: Floor,
   { agent, failed }: Extract<FactOf<'announced'>['announcement'], { kind: 'aside' }>,
@@ -260,7 +252,6 @@ const MOST_AWAITED = 20;
 
 type AnsweredNotice = Extract<FactOf<'announced'>['announcement'], { kind: 'answered' }>;
 
-/** The agents that an announcement calls lost; `undefined` for none. */
 function lostBy(announcement: FactOf<'announced'>['announcement']): readonly AgentId[] | undefined {
   if (announcement.kind === 'nobody') return announcement.lost?.agents;
   return announcement.kind === 'disconnect' ? [...(announcement.also ?? []), announcement.agent] : undefined;
@@ -276,7 +267,6 @@ function configured(floor: Floor, fact: FactOf<'configured'>): Floor {
   return { ...floor, settings, configured: configuration, seats: [...kept, ...others] };
 }
 
-/** A new seat from the configuration. During an exchange it comes last in the queue. */
 function addedSeat(floor: Floor, wanted: SeatSettings): Seat {
   return { ...newSeat(floor, wanted), ...(floor.exchange === null ? {} : { added: true as const }) };
 }
@@ -342,7 +332,7 @@ function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
 type Routed = FactOf<'messageRouted'>;
 type Reported = FactOf<'injectReported'>;
 
-/** Whether a message is from a person and not yet in the conversation. No other message resets usage. */
+/** Whether a message is from a person and not yet in the conversation. */
 export function isNewFromPerson({ fromProgram, line }: Held): boolean {
   return fromProgram !== true && line === null;
 }
@@ -412,7 +402,6 @@ function reported(floor: Floor, fact: Reported): Floor {
     : withTurn(floor, { ...turn, injecting, given, unseen: [...turn.unseen, message] });
 }
 
-/** A message that is being injected, or a message that did not fit into the prompt; `undefined` for any other. */
 function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
   if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
   return turn.given.some((message) => message.id === id) ? givenBack(floor, turn, id) : undefined;
@@ -430,7 +419,6 @@ function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
   return { ...floor, seats, lines: fact.line, notice: null };
 }
 
-/** The floor without a deleted message, held or in any turn. */
 function withoutDeleted(before: Floor, id: Held['id']): Floor {
   const floor = withoutMessage(before, id);
   return {
@@ -440,7 +428,6 @@ function withoutDeleted(before: Floor, id: Held['id']): Floor {
   };
 }
 
-/** The floor without a message among the held messages, and among those that called agents have to answer. */
 function withoutMessage(floor: Floor, id: Held['id']): Floor {
   return {
     ...floor,
@@ -525,10 +512,6 @@ function stoodStill(before: Floor, fact: FactOf<'stoodStill'>): Floor {
   };
 }
 
-/**
- * The floor after a standstill of the process: minutes are not counted, and requests of background runs stay open
- * longer.
- */
 function withoutMinutes(floor: Floor, ms: number): Floor {
   const { turn, parked, exchange, asides } = floor;
   const postponed = (aside: Aside): Aside =>
@@ -543,7 +526,6 @@ function withoutMinutes(floor: Floor, ms: number): Floor {
   };
 }
 
-/** The turn with its deadlines moved by `ms`. `extensions`: an operator's extension moves too. */
 function delayed(before: Turn, { ms, extensions }: FactOf<'stoodStill'>): Turn {
   const { extendedTo } = before;
   const isMoved = extensions === true && extendedTo !== undefined;
@@ -600,12 +582,10 @@ function working(
   return { deadlineAt, silenceAt: autoDetectTurnEnd && hasSaid ? deadlineAt - timeoutMs + autoDetectSilenceMs : null };
 }
 
-/** The later of `endsAt` and the end of an operator's extension. */
 function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: Instant): Instant {
   return Math.max(extendedTo, endsAt);
 }
 
-/** The open task's order for the turn that it asks for; all `undefined` for none. */
 function briefIn({ task }: Floor): { readonly [K in keyof typeof taskTurnShape]?: Turn[K] | undefined } {
   return { brief: task?.next?.brief, fresh: task?.next?.fresh, apart: task?.next?.apart };
 }
@@ -661,7 +641,6 @@ function waited(floor: Floor, fact: FactOf<'turnWaited'>, at: Instant): Floor {
   return giveUpFloor({ ...waiting, questions }, fact);
 }
 
-/** Parks the turn if the fact says so. */
 function giveUpFloor(floor: Floor, fact: FactOf<'turnWaited' | 'waitAnswered'>): Floor {
   if (fact.parked !== true) return floor;
   return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
@@ -674,7 +653,6 @@ function waitFor(wait: FactOf<'turnWaited'>['wait']): Wait {
   return { ...rest, ...waiting, ...(of === undefined ? {} : { of: { agent: of, is: 'asked' } }) };
 }
 
-/** Makes a waiting or suspended turn active again: with a full timeout, and the time left until its hard end. */
 function active(floor: Floor, turn: Exclude<Turn, ActiveTurn>, at: Instant): ActiveTurn {
   const next = { ...turnBase(turn), openWork: 0 };
   return { ...next, status: 'active', ...working(floor, next, at), hardEndAt: at + turn.leftMs };
@@ -700,13 +678,11 @@ function resumed(floor: Floor, fact: FactOf<'turnResumed'>, at: Instant): Floor 
   };
 }
 
-/** Counts one more turn of the exchange, up to its limit, for a turn that no person's message resumed. */
 function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePerson'] {
   const { turns } = usageSincePerson;
   return { ...usageSincePerson, turns: Math.max(turns, Math.min(turns + 1, settings.maxTurns)) };
 }
 
-/** The floor after a restart: no agent is connected, and no generation runs. */
 function restarted(floor: Floor, { leftMs }: FactOf<'disconnected'>, at: Instant): Floor {
   const seats = floor.seats.map((seat) => ({ ...seat, present: false }));
   const turn = floor.turn?.status === 'waiting' ? { ...floor.turn, wait: cutWait(floor.turn.wait) } : floor.turn;

@@ -49,7 +49,6 @@ const answered = {
   key: questionSchema.shape.key,
   choice: z.enum(['allow', 'reject']).nullable(),
   by: z.string().nullable(),
-  /** The approval that the decision is about, by its id in the run. */
   approval: z.string().exactOptional(),
   /** The person's reason, or the answer to a request that is answered in words. */
   reason: z.string().exactOptional(),
@@ -77,7 +76,6 @@ export const FACTS = {
     place: number.exactOptional(),
     cause: z.string().exactOptional(),
   },
-  /** A mark of the seat was set or cleared. */
   seatMarked: {
     agent,
     mark: z.enum(['assigned', 'disabled', 'present']),
@@ -143,8 +141,7 @@ export const FACTS = {
   /**
    * A request was closed. `by` is `null` when nobody could be asked, or when the channel could not show the whole
    * request. `choice` is `null` when the agent withdrew the request, or when a person continued or completed the run
-   * without answering the request. The generation continues under the same epoch; after a restart of Conch, the turn
-   * resumes under a new epoch.
+   * without answering the request.
    */
   questionClosed: { ...act, ...answered },
   /** The holder's first tool call: a run begins, with a limit of steps and the person who caused it, if known. */
@@ -185,14 +182,11 @@ export const FACTS = {
   trustShown: { agent, id: z.string() },
   /** The question about an agent's files was decided or withdrawn. */
   trustAnswered: trustAnswered,
-  /** A task began. */
   taskBegun: taskPartsSchema.shape,
-  /** The task asks for a turn. */
   taskTurnAsked: { agent, ...taskTurnShape },
   reviewerSet: { reviewer: agent },
-  /** The task waits, for people or for a provider, or its step was cut. It asks for no turn meanwhile. */
+  /** The task waits, and asks for no turn meanwhile. */
   taskHeld: {},
-  /** The task is over. */
   taskOver: { id: z.string() },
   /** An interrupted generation stopped, by itself or by force. */
   turnStopped: { ...act, forced: z.boolean() },
@@ -229,9 +223,9 @@ export const FACTS = {
     said: z.boolean(),
     /** Messages that count as answered. */
     answered: z.array(message),
-    /** Messages that the agent got and said nothing after. The next agent gets these messages. */
+    /** Messages that the agent got and said nothing after. */
     returned: z.array(message),
-    /** The operator who completed the turn. Its generation is stopped. */
+    /** The operator who completed the turn. */
     by: z.string().exactOptional(),
     /** Messages that the agent had begun to answer when the turn was cut short. */
     cut: z.array(message).exactOptional(),
@@ -240,10 +234,7 @@ export const FACTS = {
      * Absent once as many turns have failed as the exchange allows.
      */
     uncounted: z.literal(true).exactOptional(),
-    /**
-     * Set when the agent gave no sign of work before the timeout. If its generation still runs, its session ends and
-     * counts an error.
-     */
+    /** Set when the agent gave no sign of work before the timeout. */
     hung: z.literal(true).exactOptional(),
   },
   said: {
@@ -263,7 +254,6 @@ export const FACTS = {
     line: number.nullable(),
     addressed: z.array(agent),
     order: z.string(),
-    /** A program wrote the message. */
     fromProgram,
     /** Set when the message was routed to a free floor, and an agent was prompted with the message at once. */
     opens: z.literal(true).exactOptional(),
@@ -305,7 +295,6 @@ export const FACTS = {
     agent,
     epoch: number.nullable(),
     refusal: z.enum(Object.keys(REFUSALS) as Refusal[]),
-    /** The refused text. */
     text: z.string().exactOptional(),
   },
 };

@@ -38,7 +38,6 @@ const seatSchema = z.strictObject({
   status: z.enum(STATUSES),
   /** True when the agent joins the queue as soon as it is online. */
   assigned: z.boolean(),
-  /** True when an operator disabled the agent. */
   disabled: z.boolean(),
   /** True while the agent is connected. */
   present: z.boolean(),
@@ -53,7 +52,6 @@ const seatSchema = z.strictObject({
   added: z.literal(true).exactOptional(),
 });
 
-/** Set on a message that a program wrote. */
 const fromProgram = z.literal(true).exactOptional();
 
 /** A message of the conversation, with its line or a later one, and the agents that it addresses. */
@@ -61,7 +59,7 @@ export const linedSchema = z.strictObject({ id: message, line: z.number(), addre
 
 /**
  * A message given to this turn's agent that no complete generation has answered. The prompt of a resumed turn repeats
- * the message. `begun`: the agent said something after it got the message. `addressed` is absent when it names no agent.
+ * the message. `begun`: the agent said something after it got the message.
  */
 const givenSchema = z.strictObject({
   id: message,
@@ -74,7 +72,6 @@ const givenSchema = z.strictObject({
 const allowedCall = z.strictObject({ approval: z.string(), answer: answerSchema });
 const allowedCalls = z.array(allowedCall).exactOptional();
 
-/** Set on a turn with a run. */
 const ran = z.literal(true).exactOptional();
 
 const waiting = {
@@ -97,7 +94,6 @@ const waitSchema = z.discriminatedUnion('reason', [
   }),
   /** A message interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` once it has stopped. */
   z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
-  /** A request waits for people's decision. */
   z.strictObject({
     reason: z.literal('approval'),
     ...waiting,
@@ -124,7 +120,7 @@ const anyTurn = {
   epoch: z.number(),
   startedAt: instant,
   said: z.boolean(),
-  /** Text said in the turn, at most the last `LONGEST_WORDS` UTF-16 units. It is the result of the turn's run. */
+  /** Text said in the turn, at most the last `LONGEST_WORDS` UTF-16 units. */
   words: z.string().exactOptional(),
   /** Agents mentioned in the turn's last text. */
   mentions: z.array(agent),
@@ -204,8 +200,8 @@ export const heldSchema = z.strictObject({
   /**
    * `turn`: held until the turn ends. `prompt`: until any agent is prompted. `next`: as `prompt`, but opens no
    * exchange, because an agent was prompted with the message and said nothing. `exchange`: until an agent observes the
-   * message; a message that no agent observed opens another exchange. `agent`: until an agent is online. `start`: until
-   * the channel's history is read.
+   * message; a message that no agent observed opens another exchange. `agent`: until an agent is available. `start`:
+   * until the channel's history is read.
    */
   until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
   /** `null` until the message is in the conversation; then its line, or a later one. */
@@ -263,7 +259,6 @@ export const taskPartsSchema = z.strictObject({
   within: z.string().exactOptional(),
 });
 
-/** One open task, as far as the floor needs it. */
 const oneTaskSchema = z.strictObject({
   ...taskPartsSchema.shape,
   /** The turn that the task asks for; `null` while it asks for none, or while that turn is under way. */
@@ -282,7 +277,7 @@ const openTaskSchema = z.strictObject({ ...oneTaskSchema.shape, outer: oneTaskSc
 /** The stored state of a floor, as plain JSON. */
 export const floorSchema = z.strictObject({
   channel: z.string(),
-  /** The settings in effect. Operators may have changed them. */
+  /** The settings in effect. */
   settings: configSchemas.settings,
   /** The last configuration. A new configuration changes only the settings in which it differs from the last. */
   configured: z.strictObject(configSchemas).nullable(),
@@ -292,7 +287,6 @@ export const floorSchema = z.strictObject({
    * `spend`.
    */
   epoch: z.number(),
-  /** The number of the last question to a facilitator. */
   asks: z.number(),
   /** The number of the last request for approval. */
   questions: z.number(),

@@ -20,7 +20,6 @@ export type Obstacle =
   /** A reached limit that was not announced yet. */
   | { readonly why: 'over-budget'; readonly limit: Limit; readonly until: Instant | null }
   | { readonly why: 'stopped' }
-  /** The facilitator is choosing the next speaker. */
   | { readonly why: 'facilitation'; readonly agent: AgentId }
   /** No agent is queued, and the next message would queue none. */
   | { readonly why: 'nobody-available' }
@@ -30,13 +29,13 @@ export type Obstacle =
    */
   | { readonly why: 'resting'; readonly after: FloorTask['kind'] | 'manual' | 'mention' | 'rounds' | 'nothing' };
 
-/** The obstacles for each asker, longest-lasting first. Obstacles that are not listed do not apply to that asker. */
+/** The obstacles for each asker, in the order in which they are checked. */
 const BLOCKS = {
   /** A waiting turn that kept the floor. */
   holder: ['catching-up'],
   /** A waiting turn without the floor. */
   parked: ['catching-up', 'paused', 'taken'],
-  /** The next speaker (`next`), and its turn (`turn`). Budgets are checked only when there is a next speaker. */
+  /** The next speaker (`next`), and its turn (`turn`). */
   next: ['catching-up', 'paused', 'taken', 'facilitation', 'resting'],
   turn: ['over-budget'],
   /**
@@ -71,7 +70,7 @@ export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): B
   return all.find((obstacle) => isBlocking(obstacle, asker)) ?? null;
 }
 
-/** All obstacles to a grant now, longest-lasting first. */
+/** All obstacles to a grant now. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
   // While an agent has a turn, messages have an agent to go to.
   const isSomebodyThere = floor.turn !== null || floor.parked.length > 0;
@@ -88,10 +87,7 @@ function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is 
   return blocks.includes(obstacle.why);
 }
 
-/**
- * Obstacles to look for, longest-lasting first. `limit` also finds `day-limit` and `over-budget`: at most one of the
- * three holds.
- */
+/** `limit` also finds `day-limit` and `over-budget`: at most one of the three holds. */
 const KINDS: readonly Obstacle['why'][] = [
   'catching-up',
   'paused',
@@ -104,10 +100,6 @@ const KINDS: readonly Obstacle['why'][] = [
 ];
 const WITH_SOMEBODY = KINDS.filter((why) => why !== 'nobody-available');
 
-/**
- * Returns the obstacle of a kind; `null` for none. `limit`, `day-limit` and `over-budget` each return the limit that is
- * reached, of any of these kinds.
- */
 function find(why: Obstacle['why'], floor: Floor, at: Instant): Obstacle | null {
   switch (why) {
     case 'catching-up':
@@ -149,12 +141,11 @@ function budgetReached(floor: Floor, at: Instant): Obstacle | null {
 }
 
 /**
- * The reason of a message's fate when no agent is online. Of unrouted messages, only these are held, until an agent is
- * online.
+ * The reason of a message's fate when no agent is available. Such a message is held; other unrouted messages are not.
  */
 export const NOBODY = 'no agent available';
 
-/** The reason of a message's fate when no room was left to hold it. No agent reads such a message, unless it is edited. */
+/** The reason of a message's fate when no room was left to hold it. */
 export const OVERFLOW = 'too many held messages';
 
 /** IDLE agents that were alone are queued by the next message, so they count as available. */
@@ -165,7 +156,6 @@ function isAvailable({ status, assigned }: Seat): boolean {
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** A limit that another turn would exceed. `until`: when the limit ends; `null`: at the next message of a person. */
 type Reached = { readonly limit: Limit; readonly until: Instant | null };
 
 /** Priced cost in millionths of a dollar; `null` when there is no price. */
@@ -196,7 +186,6 @@ export function today(floor: Floor, at: Instant): Floor['day'] {
   return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
 }
 
-/** The first limit of the exchange that is reached; `null` for none. Tokens and money count per channel. */
 function exchangeLimit(floor: Floor, at: Instant): Reached | null {
   const { settings, usageSincePerson: used } = floor;
   const { tokens, costMicros, ms } = settings.exchangeBudget;

@@ -5,8 +5,8 @@ import { askOf, findSeat, seatOf } from './seats.ts';
 import type { AgentId } from './settings.ts';
 
 /**
- * The next speaker: an agent, the facilitator's choice, or nobody (`rest`). `later`: an agent must reconnect first, or
- * the open task names no next agent yet.
+ * The next speaker: an agent, the facilitator's choice, or nobody (`rest`). `later`: the next agent cannot be granted
+ * the floor yet, or the open task names none.
  */
 export type Next =
   | { readonly kind: 'agent'; readonly agent: AgentId }
@@ -56,7 +56,6 @@ export function upcoming(floor: Floor): readonly AgentId[] {
   return [...next];
 }
 
-/** The agent that another agent asked last and that has not got the floor for its answer yet; `null` for none. */
 function nextAsked({ parked }: Floor): AgentId | null {
   const asker = parked.findLast((turn) => askOf(turn)?.is === 'asked');
   return asker === undefined ? null : (askOf(asker)?.agent ?? null);
@@ -89,7 +88,6 @@ function grantable(floor: Floor): readonly AgentId[] {
   return agents;
 }
 
-/** Queued agents with turns left, in the order of speaking; none if only called agents speak. `rounds` 0: no limit. */
 function inTurn(floor: Floor, rounds: number): readonly Seat[] {
   const { goesRound, rank } = policyOf(floor);
   if (!goesRound) return [];
@@ -102,7 +100,6 @@ function inTurn(floor: Floor, rounds: number): readonly Seat[] {
   return rank === null ? due : due.toSorted((one, other) => rank(one, other) || placeOf(one) - placeOf(other));
 }
 
-/** Whether nothing was said in the last round, and each agent with turns left had a turn. */
 function isSilentRound(floor: Floor, due: readonly Seat[]): boolean {
   const silent = floor.exchange?.silent ?? 0;
   return silent >= floor.queue.length && due.every((seat) => seat.taken > 0);

@@ -1,6 +1,6 @@
 import type { TurnConfig } from '../../config/schema.ts';
 
-/** How a person's message reaches a turn: one of the configuration's modes. */
+/** How a message reaches a turn: one of the configuration's modes. */
 export type InterruptMode = TurnConfig['humanInterruptMode'];
 
 /** Each mode with its summary and its other names. */
@@ -25,20 +25,16 @@ export type Caller = 'operator' | 'person' | 'agent';
 
 /** The rules of an order. */
 export type Policy = {
-  /** The order's summary for people. */
   readonly summary: string;
   /** The order's summary for agents' prompts. */
   readonly forAgents: string;
   /** Roles whose call precedes the queue. */
   readonly heeds: readonly Caller[];
-  /** True when a message opens an exchange; otherwise only an operator or a task does. */
+  /** True when a message opens an exchange. */
   readonly opensForMessages: boolean;
-  /**
-   * True when every queued agent gets its rounds; otherwise only agents speak that are called, or asked by a task or an
-   * agent.
-   */
+  /** True when queued agents get turns without being called. */
   readonly goesRound: boolean;
-  /** True when a message must name an available agent. Any other message goes to the default agent, or to nobody. */
+  /** True when a message must name an available agent. */
   readonly needsName: boolean;
   /** True when the facilitator chooses among several agents. */
   readonly asksFacilitator: boolean;
@@ -49,7 +45,6 @@ export type Policy = {
   readonly rank: ((one: Ranked, other: Ranked) => number) | null;
 };
 
-/** What ranks a seat: the turns that its agent took in the exchange, and its priority number. */
 type Ranked = { readonly taken: number; readonly priority: number };
 
 const EVERYBODY: readonly Caller[] = ['operator', 'person', 'agent'];
@@ -90,7 +85,7 @@ export const TASK_POLICIES: Readonly<Record<'review' | 'ticket', Policy>> = {
   },
 };
 
-/** The orders. Each is a variation of round-robin. */
+/** The rules of each order. */
 export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   'round-robin': ROUND_ROBIN,
   priority: {

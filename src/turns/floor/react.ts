@@ -10,7 +10,6 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
   return reactTo(fact.type, fact, floor);
 }
 
-/** The effects by type of fact. Other facts have none. */
 const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor) => readonly Effect[] } = {
   turnGranted: (fact, floor) => {
     const { brief, fresh, apart } = findTurn(floor, fact.agent) ?? {};
@@ -56,7 +55,6 @@ function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): reado
   return holder === null ? [] : [{ type: 'inject', agent: holder, epoch, message: id, observed: true, change }];
 }
 
-/** Cancels prompts and injections of a turn that a restart suspended. The resumed turn is prompted anew. */
 function cancelled({ turn }: Floor): readonly Effect[] {
   return turn?.status === 'suspended' ? [{ type: 'cancel', agent: turn.agent, epoch: turn.epoch }] : [];
 }
@@ -119,7 +117,6 @@ function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] 
   return [...fate.to.map((agent) => inject(fact, agent, false)), ...shown];
 }
 
-/** Offers the message to the holder, and to queued and waiting agents as observers. */
 function looksOn(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {
   return floor.seats
     .filter(({ status }) => status !== 'OFFLINE' && status !== 'IDLE')
@@ -164,7 +161,7 @@ export const RECEIPTS = {
 } as const;
 export type Receipt = keyof typeof RECEIPTS;
 
-/** An effect. Each becomes outbox entries until it is done; `cancel` removes entries. */
+/** An effect of a fact. */
 export type Effect =
   /** Asks the holder to answer `messages`. The prompt has the lines after `afterLine`, up to `uptoLine` included. */
   | {
@@ -185,7 +182,6 @@ export type Effect =
       readonly decided?: DecidedRequest;
       /** The name and words of the person who retried the agent's failed run. */
       readonly feedback?: Feedback;
-      /** The open task's instructions for this turn. */
       readonly brief?: string;
       /** The agent gets a new session for this turn, which remembers nothing. */
       readonly fresh?: true;
@@ -227,10 +223,7 @@ export type Effect =
       readonly line: number;
       readonly text: string;
     }
-  /**
-   * With `repeat` of 2 or more, edits the announcement with this key. A long request is not edited: a short one is
-   * posted.
-   */
+  /** With `repeat` of 2 or more, edits the announcement with this key, except a long request. */
   | { readonly type: 'announce'; readonly announcement: Announcement; readonly key: string; readonly repeat: number }
   /** A receipt. With `epoch`, the receipt is shown after all texts of that ended turn are posted. */
   | { readonly type: 'receipt'; readonly message: MessageId; readonly receipt: Receipt; readonly epoch?: number };

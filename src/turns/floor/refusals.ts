@@ -33,13 +33,12 @@ export const REFUSALS = {
 /** The reason for a refused command. */
 export type Refusal = keyof typeof REFUSALS;
 
-/** The sentence for a refusal: the reason, and what to do. `agent`: the name of the agent in the command. */
+/** The sentence for a refusal, for people. `agent`: the name of the agent in the command. */
 export function refusalText(refusal: Refusal, context: { readonly agent?: string }): string {
   const { agent } = context;
   return REFUSALS[refusal](agent ?? 'that agent', agent === undefined ? ' <agent>' : ` ${argument(agent)}`);
 }
 
-/** A name as a command's argument, in quotes when it contains spaces. */
 function argument(name: string): string {
   return /\s/.test(name) ? `"${name}"` : name;
 }

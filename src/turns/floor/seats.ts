@@ -12,7 +12,7 @@ type Row = {
 
 /**
  * All transitions of a seat: the specification's thirteen rows, then those of its prose. `evolve` throws for others.
- * The table and diagram in docs/internals.md are generated from these rows, and logs use their triggers.
+ * The table and diagram in docs/internals.md are generated from these rows.
  */
 export const TRANSITIONS = [
   { from: ['OFFLINE'], to: 'IDLE', trigger: 'AGENT_STARTED', action: 'register' },
@@ -58,10 +58,7 @@ export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
   return ALLOWED.has(`${from} ${to} ${trigger}`);
 }
 
-/**
- * How many of the newest lines the first prompt of a new session has. It also has all older lines that the agent was
- * not given. A new seat counts as given all lines before these.
- */
+/** How many of the newest lines are new to a new session, and to the agent of a new seat. */
 export const LINES_FOR_NEWCOMERS = 50;
 
 /** The seat of an agent; `undefined` when the agent has none at this floor. */
@@ -88,10 +85,7 @@ export function patchedSeats(floor: Floor, agent: AgentId, patch: Partial<Seat>)
   return floor.seats.map((seat) => (seat.agent === agent ? changed : seat));
 }
 
-/**
- * The seats after a line was given to an agent. Changes nothing when the agent missed earlier lines: its next prompt
- * has them all.
- */
+/** The seats after a line was given to an agent. Changes nothing when the agent missed earlier lines. */
 export function shownSeats(floor: Floor, agent: AgentId, line: number): readonly Seat[] {
   return seatOf(floor, agent).seenLine === line - 1 ? patchedSeats(floor, agent, { seenLine: line }) : floor.seats;
 }
@@ -228,8 +222,8 @@ export function cutWait(wait: Wait): Wait {
 }
 
 /**
- * Returns the ended wait of a turn that a restart interrupted, after a decision about its request. `null` for other
- * waits, whose generation continues. `decided`: the decision, for the next prompt of an agent that was restarted.
+ * Returns the ended wait of a turn that a restart interrupted, after its request was closed. `null` for other waits,
+ * whose generation continues. `decided`: the decision, for the next prompt of an agent that was restarted.
  */
 export function answeredWait(
   wait: Wait,
@@ -299,7 +293,7 @@ type Asking = {
   readonly asides?: readonly Aside[];
 };
 
-/** The open requests as people see them: the holder's request first, then the requests of background runs. */
+/** The open requests : the holder's request first, then the requests of background runs. */
 export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion[] {
   const ofTurn = holder?.approval == null ? [] : [{ ...holder, isAside: false, question: holder.approval }];
   const beside = asides.flatMap(({ agent, run: epoch = null, question }) =>
@@ -398,7 +392,6 @@ export function withTurn(floor: Floor, turn: Turn): Floor {
   return { ...floor, parked: floor.parked.map((parked) => (parked.agent === turn.agent ? turn : parked)) };
 }
 
-/** An event that time alone causes. */
 export type Deadline =
   | { readonly kind: 'expire' | 'lapse' | 'force' | 'waitOver'; readonly agent: AgentId; readonly at: Instant }
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };

@@ -12,7 +12,6 @@ export type MessageId = string & { readonly brand?: 'MessageId' };
 export const CHOICES = ['allow', 'reject'] as const;
 export type Choice = (typeof CHOICES)[number];
 
-/** Why a run is paused until people decide: the step limit, or a confirmation. */
 const PAUSES = ['turn_limit', 'confirmation'] as const;
 
 /** One field of a form of an MCP server. */
@@ -36,9 +35,8 @@ const askedFieldSchema = z.strictObject({
 
 export type AskedField = Readonly<z.infer<typeof askedFieldSchema>>;
 
-/** What people must know about a call besides its input. The texts of agents and servers have passed `visible`. */
+/** What people must know about a call besides its input. */
 export const aboutSchema = z.strictObject({
-  /** Id of the run. */
   run: z.string().exactOptional(),
   /** The step of the call, and the run's limit of steps. */
   step: z.number(),
@@ -51,7 +49,6 @@ export const aboutSchema = z.strictObject({
   folder: z.string().nullable(),
   /** Why people are asked, as a clause. */
   why: z.string(),
-  /** The agent's own words about the call; `null` for none. */
   says: z.string().nullable(),
   /** Who may decide, if not every operator. */
   who: z.string().exactOptional(),
@@ -155,7 +152,7 @@ export const callOutcomeSchema = z.strictObject({
   ms: z.number().nullable(),
 });
 
-/** One model call, or one report of an agent; an ACP agent reports a whole turn. Durations are in milliseconds. */
+/** One model call, or one report of an agent. Durations are in milliseconds. */
 export const modelUseSchema = z.strictObject({
   backend: z.string(),
   /** The provider's name of the model; `null` when unknown. */
@@ -193,7 +190,7 @@ export const floorSettingsSchema = z.strictObject({
   order: z.enum(ORDERS),
   /** Turns of each queued agent in one exchange; 0 for no limit. */
   rounds: z.number(),
-  /** The most turns of all agents since usage was last reset. Turns that a task asked for do not count. */
+  /** The most turns since usage was last reset. Turns for a task and turns marked `uncounted` do not count. */
   maxTurns: z.number(),
   maxTurnMs: z.number(),
   waitTimeoutMs: z.number(),
@@ -219,7 +216,7 @@ export const floorSettingsSchema = z.strictObject({
 
 export type FloorSettings = z.infer<typeof floorSettingsSchema>;
 
-/** Settings of one seat. Agents with equally many turns join the queue in the order of the channel's list. */
+/** Settings of one seat. */
 export const seatSettingsSchema = z.strictObject({
   agent: z.string(),
   /** 1 precedes 10. */
@@ -231,7 +228,7 @@ export const seatSettingsSchema = z.strictObject({
 
 export type SeatSettings = z.infer<typeof seatSettingsSchema>;
 
-/** Schemas that return the same object for the same input, so that floors share equal configurations. */
+/** Schemas that return the same object for the same stored object. */
 export const configSchemas = { settings: shared(floorSettingsSchema), seats: shared(z.array(seatSettingsSchema)) };
 
 function shared<Value>(schema: { parse(stored: unknown): Value }) {

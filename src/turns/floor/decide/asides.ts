@@ -44,7 +44,6 @@ export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside
   return null;
 }
 
-/** Keeps a request open although its agent was restarted. */
 function stayAsking(decision: DecisionBuilder, asked: Question, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, approval, until } = command;
   if (approval.restarted !== true || asked.restarted === true || asked.approval !== approval.id) return 'already';
@@ -121,7 +120,7 @@ export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: R
   decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}`, ...of });
 }
 
-/** Ends a background run and announces the end. Its report is posted now, or after the holder's turn. */
+/** Ends a background run and announces the end. */
 export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside'>): Refusal | null {
   const { agent, what, report } = command;
   const aside = asideOf(decision.floor, agent);

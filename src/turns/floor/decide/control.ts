@@ -53,9 +53,9 @@ export function start(decision: DecisionBuilder): Refusal | null {
 }
 
 /**
- * Grants the floor to an agent for an operator: now if no turn is active, else as the next turn. Ends the holder's turn
- * if it waits. Resumes the agent's own waiting turn instead. Refused on the floor of a ticket, because the worker's
- * files may be under test.
+ * Grants the floor to an agent for an operator: now if no turn is active or suspended, else as the next turn. Ends the
+ * holder's turn if it waits. Resumes the agent's own waiting turn instead. On the floor of a ticket, only resumes
+ * waiting turns, because the worker's files may be under test.
  */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
@@ -72,10 +72,6 @@ export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandO
   return giveTo(decision, agent, feedback);
 }
 
-/**
- * Resumes a waiting turn for an operator. A parked turn resumes as soon as the floor is free. Refused while a
- * generation is stopping or a request is open.
- */
 function overrideWait(decision: DecisionBuilder, agent: AgentId): Refusal | null {
   const { turn } = decision.floor;
   if (turn?.agent === agent) {
@@ -140,7 +136,6 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
   return null;
 }
 
-/** Begins another round, if the order goes round or a person had stopped the floor. Returns whether it did. */
 function beginsAgain(decision: DecisionBuilder): boolean {
   const { floor, at } = decision;
   const goesOn = policyOf(floor).goesRound || floor.stopped;
@@ -150,7 +145,7 @@ function beginsAgain(decision: DecisionBuilder): boolean {
   return true;
 }
 
-/** Changes the mode, which says how messages reach a turn. */
+/** Changes the mode. */
 export function mode(decision: DecisionBuilder, command: CommandOf<'mode'>): Refusal | null {
   const { settings } = decision.floor;
   if (settings.mode === command.mode) return 'already';

@@ -13,7 +13,6 @@ import { askerOf, policyOf } from '../next-speaker.ts';
 import type { Caller } from '../policies.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** An accepted command: its facts in order, and the floor after them. */
 type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };
 /** A refused command. `facts` holds at most the record of the refusal. */
 export type Refused = { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
@@ -38,11 +37,7 @@ export class DecisionBuilder {
     this.facts.push(fact);
   }
 
-  /**
-   * Records the fate of a message. `line`: the line, if the message joins the conversation now; else `null`. When an
-   * agent gets the message, calls the other agents that the message addresses, unless an agent was prompted with it and
-   * said nothing.
-   */
+  /** Records the fate of a message. `line`: the line, if the message joins the conversation now; else `null`. */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
     const turn = speaking(this.floor);
@@ -81,7 +76,6 @@ export class DecisionBuilder {
     this.record({ type: 'announced', announcement, key, repeat, shown: isAnnounced(announcement, settings) });
   }
 
-  /** How often an announcement was made before; `null` when that depends on the channel's last announcement. */
   #earlier(announcement: Announcement): number | null {
     switch (announcement.kind) {
       case 'answered':
@@ -268,7 +262,6 @@ export function resume(
   if (status === 'WAITING') decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
 }
 
-/** How a turn ends, and the state of its agent afterwards. */
 type TurnEnd = {
   readonly outcome: Outcome;
   readonly trigger: Trigger;
@@ -277,7 +270,6 @@ type TurnEnd = {
   readonly cause?: string;
   /** The failure of the agent's session. `cause` has the words. */
   readonly error?: { readonly code: string; readonly recoverable: boolean };
-  /** Set when the agent gave no sign of work before the timeout. */
   readonly hung?: boolean;
   /** The operator who completed the turn. */
   readonly by?: string;
@@ -374,30 +366,20 @@ function begin(
   decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
 }
 
-/** The agent that a turn had asked, and whether that agent said something; `null` when the turn had asked none. */
 function answerOf(turn: Turn): { readonly agent: AgentId; readonly answered: boolean } | null {
   const wait = waitOf(turn);
   const asked = wait?.reason === 'answer' ? wait.of : undefined;
   return asked === undefined ? null : { agent: asked.agent, answered: asked.is === 'answered' };
 }
 
-/** Whether the fact adds a person's message to the conversation. */
 function isWord(fact: Fact): boolean {
   return fact.type === 'messageRouted' && fact.line !== null && fact.fromProgram !== true;
 }
 
-/**
- * Whether a message counts as answered at the end of its turn. Completed and passed turns answered all their messages.
- * Turns that ended by silence answered the messages after which the agent said something. Other turns answered none.
- */
 function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean {
   return outcome === 'completed' || outcome === 'passed' || (outcome === 'lapsed' && begun);
 }
 
-/**
- * Adds messages to the conversation and delivers them with a prompt. Returns the ids of those to answer: all but the
- * observed ones that are not in `asked`.
- */
 function deliver(
   decision: DecisionBuilder,
   agent: AgentId,

@@ -136,7 +136,6 @@ export function remove(decision: DecisionBuilder, { agent, by }: CommandOf<'remo
   return null;
 }
 
-/** Ends an agent's turn or removes it from the queue, without a grant. */
 function takeOut(decision: DecisionBuilder, agent: AgentId): void {
   const turn = findTurn(decision.floor, agent);
   if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'REMOVED', to: 'IDLE' });

@@ -31,7 +31,6 @@ function leftAtWork({ floor, at }: DecisionBuilder): number | undefined {
   return Math.max(turn.hardEndAt - at, Math.min(turn.hardEndAt - turn.startedAt, settings.maxTurnMs));
 }
 
-/** Edits the post of a request after a restart: a decision now counts once, or none is needed. */
 function tellCut(decision: DecisionBuilder, before: Question): void {
   const { turn } = decision.floor;
   const wait = waitOf(turn);
@@ -60,10 +59,7 @@ export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standst
   return null;
 }
 
-/**
- * Continues grants after the history was read. A suspended turn is forfeited first, where `onRestart` says so. Then the
- * messages that waited for the history are routed, and the turn of a connected holder continues.
- */
+/** Continues grants after the history was read. */
 export function catchUp(decision: DecisionBuilder, command: CommandOf<'catchUp'>): Refusal | null {
   const gap = command.gap ?? null;
   if (!decision.floor.catchingUp) return 'already';

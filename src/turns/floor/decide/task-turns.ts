@@ -6,10 +6,7 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, finish, openExchange, recall } from './decision-builder.ts';
 import { advance, goOn } from './turns.ts';
 
-/**
- * Begins a task, and resets usage. `within`: the open task, which rests meanwhile. A turn that is under way goes on to
- * its end.
- */
+/** Begins a task, and resets usage. `within`: the open task, which rests meanwhile. */
 export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTask'>): Refusal | null {
   const { type: _type, ...parts } = command;
   const { primary, reviewer, within } = parts;
@@ -23,7 +20,7 @@ export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTa
   return null;
 }
 
-/** Grants the turn that the task asks for as soon as the floor is free and not paused, stopped or at a limit. */
+/** Records the turn that the task asks for, and grants the turn if nothing prevents that now. */
 export function askTaskTurn(decision: DecisionBuilder, command: CommandOf<'askTaskTurn'>): Refusal | null {
   const { id, agent, brief, fresh, apart } = command;
   if (decision.floor.task?.id !== id) return 'not-asked';
@@ -63,8 +60,8 @@ export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<
 }
 
 /**
- * Ends the task and announces its report. Its turn ends too, also a turn that waits without the floor. Held messages
- * are then routed by the channel's order, or by the outer task. The end of an outer task ends no turn.
+ * Ends the task and announces its report. Its turn ends too, also a turn that waits without the floor. The end of an
+ * outer task ends no turn.
  */
 export function endTask(decision: DecisionBuilder, { report }: CommandOf<'endTask'>): Refusal | null {
   const { task } = decision.floor;

@@ -52,10 +52,7 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
   }
 }
 
-/**
- * Ends a turn at its timeout or hard end. The agent is queued again. After a hang, the agent gets no turn until it
- * joins again.
- */
+/** After a hang, the agent gets no turn until it joins again. */
 function expire(decision: DecisionBuilder, turn: Turn): void {
   const { agent } = turn;
   const hung = isHung(turn, { at: decision.at, timeoutMs: seatOf(decision.floor, agent).timeoutMs });

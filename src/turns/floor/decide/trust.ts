@@ -17,7 +17,7 @@ export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust
   return null;
 }
 
-/** Marks the question as shown, so that it gets buttons. */
+/** Marks the question as shown. */
 export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'trustShown'>): Refusal | null {
   const question = asked(decision, agent, id);
   if (question === undefined) return 'stale-question';

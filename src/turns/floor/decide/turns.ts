@@ -63,7 +63,6 @@ export function advance(decision: DecisionBuilder): void {
   else askFacilitator(decision, next.facilitator, next.candidates);
 }
 
-/** Ends waits for an agent that cannot be granted the floor any more. */
 function releaseAskers(decision: DecisionBuilder): void {
   for (const turn of decision.floor.parked) {
     const asked = askOf(turn);
@@ -73,7 +72,6 @@ function releaseAskers(decision: DecisionBuilder): void {
   }
 }
 
-/** Closes the exchange. Messages that no agent has seen open the next exchange. */
 function rest(decision: DecisionBuilder): void {
   const isUnseen = decision.floor.held.some(isObserved);
   closeExchange(decision);
@@ -82,17 +80,15 @@ function rest(decision: DecisionBuilder): void {
   advance(decision);
 }
 
-/** Routes held messages, unless a person stopped the floor. Then calls `advance`, which grants the next turn. */
+/** Routes held messages, unless a person stopped the floor. */
 export function goOn(decision: DecisionBuilder): void {
   if (!decision.floor.stopped) wake(decision);
   advance(decision);
 }
 
 /**
- * Routes the messages that wait for a free floor. If the order opens for messages, calls the agents they address, and
- * opens or restarts the exchange. Announces when no agent is available. `advance` grants afterwards. Messages that a
- * stop kept stay held. A later message of a person, or an operator (`asked`), ends a stop or an exchange's limit; a
- * program's message does not.
+ * Routes the messages that wait for a free floor. If the order opens for messages, opens or restarts the exchange. A
+ * new message of a person, or an operator (`asked`), ends a stop or an exchange's limit; a program's message does not.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
   if (pending(decision).length === 0) return;
@@ -140,10 +136,6 @@ function route(decision: DecisionBuilder, message: Held, why: string): void {
     decision.announce({ kind: 'unaddressed', named: [...message.addressed], example: first });
 }
 
-/**
- * Called when no agent is available. Holds messages for the next agent that comes online, at most `maxHeld`. Announces
- * once that no agent is available. Closes the exchange.
- */
 function unroute(decision: DecisionBuilder): void {
   const room = Math.max(0, decision.floor.settings.maxHeld - decision.floor.held.length);
   const kept = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
@@ -254,10 +246,7 @@ export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: 
   return null;
 }
 
-/**
- * Completes a turn for an operator. Its messages count as answered. Messages that its agent never got go to the next
- * agent.
- */
+/** Completes a turn for an operator. Its messages count as answered. */
 export function completeTurn(decision: DecisionBuilder, command: CommandOf<'completeTurn'>): Refusal | null {
   const { agent, epoch, by } = command;
   const turn = findTurn(decision.floor, agent);
@@ -275,7 +264,6 @@ export function completeTurn(decision: DecisionBuilder, command: CommandOf<'comp
   return null;
 }
 
-/** Whether all other agents are OFFLINE or IDLE, and the agent has no further turn in this exchange. */
 function isAlone(floor: Floor, agent: AgentId): boolean {
   const { rounds } = floor.settings;
   const isDone = rounds !== 0 && seatOf(floor, agent).taken >= rounds;
@@ -306,7 +294,6 @@ export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn:
 /** The most agents that wait for other agents' answers at once. */
 const MOST_ASKS = 5;
 
-/** Parks the asking turn and calls the asked agent. Two agents never wait for each other. */
 function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Refusal | null {
   const { parked, settings } = decision.floor;
   const askers = parked.filter((turn) => askOf(turn) !== null);
@@ -352,10 +339,8 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
 }
 
 /**
- * Records an edit or a deletion. The change is a new line: the active turn gets the line now, other agents with their
- * next prompt. A message that a turn has yet to get goes there with its change. If an agent without the floor misses
- * the message, the active turn is told only when its agent read the message. No line: a held message outside the
- * conversation, and the deletion of a message that no agent got. A deleted message that is held is ignored.
+ * Records an edit or a deletion, as a new line of the conversation. No line: a held message outside the conversation,
+ * and the deletion of a message that no agent got. A deleted message that is held is ignored.
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
@@ -392,7 +377,6 @@ export function dispatch(decision: DecisionBuilder, message: Held): void {
   settleUnplaced(decision);
 }
 
-/** Holds the messages of the command that were not delivered. */
 function settleUnplaced(decision: DecisionBuilder): void {
   for (const message of decision.unplaced)
     hold(decision, message, decision.floor.settings.mode === 'queue' ? 'turn' : 'prompt');
@@ -447,7 +431,7 @@ function toHolder(decision: DecisionBuilder, turn: Turn, message: Held): void {
   else preempt(decision, turn, message);
 }
 
-/** Whether a turn got twice `maxHeld` messages: those of its prompt, and as many mid-turn. More are held. */
+/** Whether a turn got twice `maxHeld` messages: those of its prompt, and as many mid-turn. */
 function isFull({ settings }: Floor, turn: Turn): boolean {
   return missedBy(turn).length + turn.given.length >= 2 * settings.maxHeld;
 }
@@ -471,35 +455,22 @@ function preempt(decision: DecisionBuilder, turn: Turn, message: Held): void {
   routed(decision, message, { state: 'delivered', to: [agent], via: 'interrupt' });
 }
 
-/**
- * Routes a message while the holder waits. After an interrupt, the message is answered together with the interrupting
- * message; else it is held until an agent is prompted.
- */
 function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
   if (waitOf(turn)?.reason !== 'human') return hold(decision, message, 'prompt');
   recount(decision, message);
   routed(decision, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
 }
 
-/**
- * Shows a message to all queued, active and waiting agents as observers. The message stays held until one session has
- * received it.
- */
 function observe(decision: DecisionBuilder, message: Held): void {
   recount(decision, message);
   hold(decision, message, 'exchange');
 }
 
-/**
- * Whether a message answers the waiting agent of a turn: it addresses that agent, or nobody while only one agent waits
- * for people.
- */
 function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
   if (message.addressed.length > 0) return message.addressed.includes(turn.agent);
   return turnsOf(floor).filter(waitsForPeople).length === 1;
 }
 
-/** Whether a turn waits for an answer of people. */
 function waitsForPeople(turn: Turn): boolean {
   const open = waitOf(turn);
   return open?.reason === 'answer' && open.of === undefined && !open.ready;
@@ -515,7 +486,6 @@ function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): vo
   endWait(decision, turn.agent, [...answers, answer]);
 }
 
-/** Ends a turn's wait. The turn resumes at once if its agent is connected and nothing blocks the turn. */
 function endWait(decision: DecisionBuilder, agent: AgentId, messages: FactOf<'waitAnswered'>['messages']): void {
   decision.record({ type: 'waitAnswered', agent, messages, ready: true });
   const { floor, at } = decision;
@@ -523,10 +493,6 @@ function endWait(decision: DecisionBuilder, agent: AgentId, messages: FactOf<'wa
   else if (seatOf(floor, agent).present && gate(floor, at, 'holder') === null) resume(decision, floor.turn, 'answered');
 }
 
-/**
- * Gives a message to a parked turn that waits for people. Returns whether such a turn took the message. While another
- * agent has the floor, the message must name the parked agent.
- */
 function answersParked(decision: DecisionBuilder, message: Held): boolean {
   if (message.fromProgram === true && gate(decision.floor, decision.at, 'aside') !== null) return false;
   const isTaken = decision.floor.turn !== null;

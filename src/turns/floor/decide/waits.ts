@@ -130,7 +130,6 @@ export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refus
   return null;
 }
 
-/** Closes the open request with a decision. */
 function decideQuestion(
   decision: DecisionBuilder,
   answer: Pick<FactOf<'questionClosed'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
@@ -154,7 +153,6 @@ function rejectUnasked(decision: DecisionBuilder, why: string): void {
   decideQuestion(decision, { choice: 'reject', by: null });
 }
 
-/** Continues the generation, with messages held meanwhile. After a restart, prompts a connected agent anew instead. */
 function goOnAfter(decision: DecisionBuilder, agent: AgentId): void {
   if (waitOf(decision.floor.turn) !== null) {
     if (seatOf(decision.floor, agent).present) comeBack(decision, agent);
