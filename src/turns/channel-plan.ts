@@ -9,7 +9,7 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const MICROS = 1_000_000;
 
-/** The settings and seats of a channel. Channels with equal settings share the objects. */
+/** The settings and seats of a channel. */
 export type ChannelPlan = {
   readonly id: ChannelId;
   readonly settings: FloorSettings;
@@ -20,7 +20,7 @@ export type ChannelPlan = {
 export type Plans = {
   /** A hash of all plans; `null` when floors must be checked in any case. */
   readonly word: string | null;
-  /** All plans. Called only when the hash is `null` or differs from the stored one. */
+  /** All plans. */
   readonly all: () => readonly ChannelPlan[];
   /** The plan of a channel; `null` for none. */
   readonly of: (channel: ChannelId) => ChannelPlan | null;
@@ -86,7 +86,6 @@ export function restOf(floor: Floor): string | null {
 /** About how many UTF-16 units of ids are hashed at once. */
 const PIECE = 65_536;
 
-/** Values cached by two objects, as long as both exist. */
 type Made<Value> = WeakMap<object, WeakMap<object, Value>>;
 
 const SETTINGS: Made<FloorSettings> = new WeakMap();
@@ -101,7 +100,6 @@ function once<Value>(made: Made<Value>, [one, other]: readonly [object, object],
   return value;
 }
 
-/** The floor settings of a channel's configuration. Seconds and minutes become milliseconds, dollars millionths. */
 function floorSettings({ turnConfig: turns, budgets }: Pick<ChannelConfig, 'turnConfig' | 'budgets'>): FloorSettings {
   return {
     mode: turns.humanInterruptMode,
@@ -130,7 +128,6 @@ function floorSettings({ turnConfig: turns, budgets }: Pick<ChannelConfig, 'turn
   };
 }
 
-/** The seats of a channel, in the order of its list. */
 function seatSettings(seats: ChannelConfig['seats']): readonly SeatSettings[] {
   return seats.map(({ agent, priority, timeoutSeconds, rejoin }) => ({
     agent,

@@ -31,7 +31,7 @@ export type CrewWorkerView = {
   readonly costMicros: number;
   /**
    * What the worker waits for, or what is done with its work; empty for nothing. `since`: since when; `null` for
-   * nothing.
+   * nothing, and when unknown.
    */
   readonly waits: string;
   readonly since: Instant | null;
@@ -61,14 +61,14 @@ export const TICKET_STATES = [
 export type TicketState = (typeof TICKET_STATES)[number];
 
 /**
- * A ticket in a list. `words`: its title, why it does not start, or its worker, with its merge commit. `at`: when it
- * was proposed, taken or finished; `null` when unknown.
+ * A ticket in a list. `words`: words for people, such as the title, the worker or the merge commit. `at`: when it was
+ * proposed, taken or finished; `null` for other tickets.
  */
 export type TicketView = {
   readonly id: string;
   readonly words: string;
   readonly at: Instant | null;
-  /** The ticket's thread, also when the ticket is finished; absent before a worker takes the ticket. */
+  /** The ticket's thread; absent before a worker takes the ticket. */
   readonly thread?: ChannelId;
   /** The commands that people can give about the ticket; absent for none. */
   readonly buttons?: readonly CrewButton[];
@@ -108,11 +108,9 @@ export type CrewView = {
   /** How often the tests of workers' work had each result. `flaky`: green at the second try. */
   readonly tests: Readonly<Record<'green' | 'flaky' | 'red' | 'none', number>>;
   readonly merges: { readonly merged: number; readonly conflicts: number; readonly dropped: number };
-  /** Private refs of stored work. */
   readonly kept: readonly string[];
   /** What happened last, oldest first. */
   readonly log: readonly { readonly at: Instant; readonly worker: string; readonly text: string }[];
-  /** Commands for the whole crew. */
   readonly buttons: readonly CrewButton[];
 };
 

@@ -1,7 +1,7 @@
 /**
  * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
  * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant or
- * resume. An outdated button does nothing: its question is closed, or its turn or exchange is over.
+ * resume.
  */
 export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }
@@ -31,10 +31,10 @@ const TURN = /^t(\w{1,64})\.([\da-z]{1,10})$/;
 /** The reason that the *Discard* button of a failed run gives. A button with this reason ends only a failed run. */
 export const DISCARDED = 'discarded';
 
-/** The number of a review's question to people. A button with another number does nothing. */
+/** The number of a review's question to people. */
 export function reviewQuestion({ id, iteration }: { readonly id: string; readonly iteration: number }): number {
   return Number(id.slice(id.lastIndexOf('-') + 1)) * REVIEW_SPAN + iteration;
 }
 
-/** More than the iterations of one review. */
+/** How many numbers each review has, one for each iteration. */
 const REVIEW_SPAN = 1_000;

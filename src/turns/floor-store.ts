@@ -29,7 +29,9 @@ import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
 import type { InboxRow, JournalEntry, Line } from './view.ts';
 
-/** The rise of epochs and request numbers after a restore. No floor uses so many after a backup was made. */
+/**
+ * The rise of epochs and request numbers after a restore. A floor is assumed to use fewer after its backup was made.
+ */
 export const RESTORE_JUMP = 1_000_000;
 
 /** The floor machine. Its key is the channel. */
@@ -95,7 +97,6 @@ export function floorUses({
   };
 }
 
-/** The messages that a fact is about. By these ids `why` finds the fact. */
 function messagesOf(fact: Fact): readonly MessageId[] {
   switch (fact.type) {
     case 'messageRouted':
@@ -183,10 +184,6 @@ export class FloorStore extends SqliteStore {
 /** The store's methods for texts that other parts of the program store by name. */
 export type KeptTexts = Pick<FloorStore['keyValues'], 'remember' | 'forget' | 'recall' | 'remembered'>;
 
-/**
- * The ledger entry of a fact of usage; `null` for other facts. Without details of the model call, the entry has only
- * the tokens and, if known, the cost.
- */
 function bookedOf(fact: Fact): LedgerEntry | null {
   if (fact.type !== 'spent') return null;
   const { agent, tokens } = fact;
@@ -215,10 +212,6 @@ function decideFloor(before: Floor, command: Command, at: Instant): Decision & {
   return decision.ok ? { ...decision, state: decision.floor } : decision;
 }
 
-/**
- * Why a message command is refused; `null` when it is not. A message is received once; all such commands need the
- * message's own channel.
- */
 function refusalOf(channel: string, command: Command, inbox: KnownMessages): Refusal | null {
   if (command.type !== 'receive' && command.type !== 'edit' && command.type !== 'delete') return null;
   const message = inbox.read(command.id);

@@ -29,11 +29,10 @@ export type ManagerPorts = {
   readonly timers: Timers;
   /** Called after a person's message has reached a floor whose order is "review". */
   readonly opensReview?: (message: HumanMessage) => Promise<void>;
-  /** The agents that a text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** Takes the holder's draft, so that an interruption posts it. */
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
-  /** Called after every durable change. */
+  /** Called after each durable change of a floor. A recorded refusal is no change. */
   readonly changed: (change: Change) => void;
   /** Called with errors that no caller gets, such as of a failed deadline. The deadline is tried again after 1 s. */
   readonly failed: (error: unknown) => void;
@@ -50,7 +49,7 @@ export type Change = {
 /** The posted part of a draft, and a promise for its storage. */
 export type Kept = { readonly text: string; readonly durable: Promise<void> };
 
-/** Number of floors that `bringBack` configures at once. Commands of people run in between. */
+/** Number of floors that `bringBack` configures at once. */
 const AT_ONCE = 50;
 
 /** Delay before a failed deadline is tried again, in milliseconds. */
@@ -65,10 +64,7 @@ const EARLY_KEPT = 1_000;
 /** A tick can find its deadline moved. A channel where this many ticks in a row do nothing has a bug. */
 const MOST_IN_VAIN = 3;
 
-/**
- * The entry point of all floors. Every event in a channel is a command here, and every command is one transaction.
- * Keeps one alarm for the earliest deadline of all channels.
- */
+/** The entry point of all floors. Keeps one alarm for the earliest deadline of all channels. */
 export class TurnManager {
   readonly #ports: ManagerPorts;
   /** Total standstill of the process that the floors know of, in milliseconds. */
@@ -227,7 +223,6 @@ export class TurnManager {
     this.#alarm.cancel();
   }
 
-  /** Applies `standstill` to each floor that is not resting, before its next command. */
   #tellStandstill(): void {
     const total = stoodStillMs(this.#ports.clock);
     const ms = total - this.#stoodStillMs;
@@ -265,10 +260,6 @@ export class TurnManager {
     else await this.apply(channel, { type: 'configure', settings: plan.settings, seats: plan.seats });
   }
 
-  /**
-   * Applies the command `type`, then `command`, to a floor in one commit. If the first one fails, it is applied again
-   * before the floor's next command.
-   */
   async #applyAfter(type: 'restart' | 'disconnect', channel: ChannelId, command: Command): Promise<Applied> {
     this.#untold.delete(channel);
     const telling = this.apply(channel, { type });
@@ -277,7 +268,6 @@ export class TurnManager {
     return applied;
   }
 
-  /** Reports a change, also a change that a run or another machine caused. A recorded refusal is no change. */
   readonly #told = ({ key: channel, at, facts, state: floor, deadline }: StateChange<Floor, Fact, unknown>): void => {
     if (facts.every(({ type }) => type === 'actRefused')) return;
     this.#arm(deadline);
@@ -309,7 +299,6 @@ export class TurnManager {
     if (this.#running) this.#alarm.noLaterThan(at);
   }
 
-  /** Runs one round at a time. An alarm during a round starts another round after it. */
   async #meetDeadlines(): Promise<void> {
     this.#tellStandstill();
     this.#rang = true;
@@ -344,10 +333,6 @@ export class TurnManager {
     }
   }
 
-  /**
-   * Handles the deadline of one channel. Resolves with the number of ticks in a row that did nothing. Rejects when
-   * there are too many, or when the deadline stays.
-   */
   async #meet(channel: ChannelId, { before, vain }: { before: Instant; vain: number }): Promise<number> {
     const { ok, state } = await this.apply(channel, { type: 'tick' });
     const left = nextDeadline(state);
@@ -362,20 +347,17 @@ export class TurnManager {
   }
 }
 
-/** The name under which drafts are stored. */
 const DRAFTS = 'drafts';
 
 /** Time before a shown draft is stored, in milliseconds. People need longer to read it. */
 const SHOWN_MS = 1_000;
 
-/** Parts for storing drafts. */
 type DraftPorts = {
   readonly store: {
     readonly keyValues: Pick<KeptTexts, 'forget' | 'recall' | 'remember'>;
   };
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Takes the holder's draft, so that an interruption posts it. */
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   readonly failed: (error: unknown) => void;
 };
@@ -384,7 +366,6 @@ type DraftPorts = {
 class ShownDrafts {
   readonly #ports: DraftPorts;
   readonly #alarm: Alarm;
-  /** Channels whose shown draft is not stored yet. The function returns the draft; `null` when the draft is gone. */
   readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
   /**
    * Channels whose draft is stored or being stored. Each stored draft has its own object, so that the end of an earlier
@@ -398,13 +379,11 @@ class ShownDrafts {
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
   }
 
-  /** Called when a channel shows a draft. Stores it within `SHOWN_MS`. */
   shown(channel: ChannelId, draft: () => TurnDraft | null): void {
     this.#shown.set(channel, draft);
     this.#alarm.noLaterThan(this.#ports.clock.now() + SHOWN_MS);
   }
 
-  /** Takes the turn's draft, when the command ends, pauses or interrupts the turn; `null` when there is none. */
   take(channel: ChannelId, floor: Floor | null, command: Command, at: Instant): TurnDraft | null {
     const broken = floor === null ? null : breakOf(floor, command, at);
     const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
@@ -448,7 +427,6 @@ class ShownDrafts {
     return this.#ports.store.keyValues.forget(DRAFTS, channel).then(dropDraft);
   }
 
-  /** Stops storing drafts. */
   stop(): void {
     this.#running = false;
     this.#alarm.cancel();
@@ -469,7 +447,6 @@ class Signs {
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#takeAll());
   }
 
-  /** Delays a sign of work until the channel's next command, at most for `SIGN_WAITS_MS`. */
   keep(floor: Floor, command: Sign): Applied {
     const at = this.#ports.clock.now();
     this.#signs.set(floor.channel, { command, at });
@@ -496,17 +473,14 @@ class Signs {
     for (const channel of this.#signs.keys()) void this.take(channel, null);
   }
 
-  /** Drops the delayed signs. */
   stop(): void {
     this.#alarm.cancel();
     this.#signs.clear();
   }
 }
 
-/** The key under which the hash of all plans is stored. */
 const PLANS = { owner: 'conch', name: 'plans' } as const;
 
-/** The plans that the store's floors follow. */
 class KnownPlans {
   readonly #store: ManagerPorts['store'];
 
@@ -528,12 +502,10 @@ class KnownPlans {
     return [...changed.map(({ id }) => id), ...removed];
   }
 
-  /** Whether the stored hash says that all floors follow these plans. */
   #areKnown({ word }: Plans): boolean {
     return word !== null && this.#store.keyValues.recall(PLANS.owner, PLANS.name) === word;
   }
 
-  /** Stores that all floors follow these plans. */
   async settle(plans: Plans): Promise<void> {
     if (plans.word === null || this.#areKnown(plans)) return;
     await this.#store.keyValues.remember(PLANS.owner, PLANS.name, plans.word);
@@ -554,7 +526,6 @@ function isNewerThan(change: MessageChange, earlier: MessageChange | undefined):
   return change.change === 'deleted' || !isStale(change, earlier);
 }
 
-/** A message after an edit that arrived before it; `null` when a deletion arrived before it. */
 function amendedBy(change: MessageChange | undefined, message: HumanMessage): HumanMessage | null {
   if (change === undefined || change.channel !== message.channel) return message;
   if (change.change === 'deleted') return null;

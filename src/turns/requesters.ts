@@ -10,7 +10,6 @@ import type { Instant } from '../lib/time.ts';
 /** A person, or a program (`bot`), whose message caused an agent's work. */
 export type Requester = { readonly id: string; readonly name: string; readonly bot?: boolean };
 
-/** Sources for finding requesters. */
 type RequesterSources = {
   /** Facts of the floor, newest first. Read only as far as needed. */
   readonly newest: () => Iterable<{ readonly fact: Fact }>;
@@ -21,14 +20,14 @@ type RequesterSources = {
 /** The most facts that are searched for the messages behind a turn that was granted without messages. */
 const LOOKED_AT = 1_000;
 
-/** The requester when no author is known. Work of this requester counts as untrusted. */
+/** The requester when no author is known. */
 const SOMEBODY: Requester = { id: '', name: 'somebody' };
 
 /**
  * The authors of all messages that a turn was given. A turn granted without messages, as after a hand-over, also has
  * the authors of the messages that agents got last before it: with a prompt, or injected since. A turn that an operator
  * granted without messages has only the authors of its own later messages. `SOMEBODY` is added when the search finds no
- * messages.
+ * grant or resume with messages.
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
   const found = [...givenTo(floor === null ? null : findTurn(floor, agent))];

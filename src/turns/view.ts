@@ -18,7 +18,6 @@ export type ReviewStand = {
   readonly allowed: number;
   /** The agent whose turn it is; `null` between two turns and while the review waits. */
   readonly agent: AgentId | null;
-  /** The purpose of the turn of `agent`. */
   readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
   /** True when the work changed during the last review, so that its verdict counts for nothing. */
   readonly voided: boolean;
@@ -91,7 +90,7 @@ export type FloorView = {
   readonly task?: TaskParts;
   /** Turns since usage was last reset, and their limit; `null` while no exchange is open. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
-  /** Obstacles to a grant now, longest-lasting first. Empty: nothing blocks a grant. */
+  /** Obstacles to a grant now. Empty: nothing blocks a grant. */
   readonly obstacles: readonly Obstacle[];
 };
 
@@ -271,7 +270,6 @@ export type Line = {
   readonly change: 'edited' | 'deleted' | null;
 };
 
-/** Finds the latest version of a message of a person or a program; `null` for an unknown id. */
 type MessageReader<Row = InboxRow> = { message(id: MessageId): Row | null };
 
 /**

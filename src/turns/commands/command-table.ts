@@ -51,21 +51,19 @@ export type CommandRow = {
   readonly needs: 'read' | 'operate';
   /** Set when everybody may use the command without arguments, which only shows something. */
   readonly withoutArguments?: 'read';
-  /** A complete command line that works. */
+  /** A complete command line. */
   readonly example: string;
 };
 
-/** Returns an optional argument. */
 function optional(name: string, kind: ArgumentKind, summary: string, more: Partial<Argument> = {}): Argument {
   return { name, kind, required: false, summary, ...more };
 }
 
-/** Returns a command that only shows something. `given`: the arguments of its example. */
+/** `given`: the arguments of the example. */
 function shows<const Path extends string>(path: Path, summary: string, takes: readonly Argument[] = [], given = '') {
   return { path, summary, arguments: takes, needs: 'read', example: `/${path} ${given}`.trimEnd() } as const;
 }
 
-/** Returns a command for operators. `given`: the arguments of its example. */
 function changes<const Path extends string>(
   path: Path,
   summary: string,
@@ -100,10 +98,7 @@ const CHOICE: Argument = {
   summary: 'merge, continue, keep or unchanged',
 };
 
-/**
- * All commands of a channel, for operators and for everybody. Slash commands, the console's buttons, `conch ctl` and
- * `/help` are derived from this table.
- */
+/** All commands of a channel, for operators and for everybody. */
 export const COMMANDS = [
   shows('floor status', 'Show who holds the floor, for how long, and who is next'),
   changes('floor start', 'Start an exchange without a message'),

@@ -13,7 +13,6 @@ export type Completable = {
   readonly agents: readonly { readonly id: string; readonly name: string }[];
   /** Newest first. */
   readonly messages?: readonly { readonly id: MessageId; readonly summary: string }[];
-  /** The open requests. */
   readonly asked?: readonly { readonly question: { readonly question: number; readonly title: string } }[];
 };
 

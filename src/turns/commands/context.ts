@@ -8,7 +8,7 @@ import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import type { COMMANDS } from './command-table.ts';
 import type { Values } from './parse.ts';
 
-/** The parts of the floors that commands need. `createCommandContext` makes them of manager, views and store. */
+/** The parts of the floors that commands need. */
 export type Floors = {
   apply(channel: ChannelId, command: Command): Promise<Applied>;
   /** Returns `null` when the channel has no floor. */
@@ -29,7 +29,7 @@ export type Audit = {
   readonly text: string;
 };
 
-/** The answer to a command. Only its author sees the answer; on Discord, all see the answer to a typed message. */
+/** The answer to a command. */
 export type Answer = {
   readonly ok: boolean;
   readonly text: string;
@@ -55,7 +55,7 @@ export type RunVerb = (typeof COMMANDS)[number]['path'] extends infer Path
 /** Who may decide: only people or roles with these ids, or all operators except these. */
 export type Approvers = { readonly only: readonly string[] } | { readonly not: readonly string[] };
 
-/** Commands about runs. The host of the runs implements it. */
+/** Commands about runs. */
 export type RunCommands = {
   /** Runs a command of the group "run". `agent`: the agent that the command names; `null` when it names none. */
   run(verb: RunVerb, agent: AgentId | null, request: Request): Answer | Promise<Answer>;
@@ -77,13 +77,10 @@ export type CrewVerb = (typeof COMMANDS)[number]['path'] extends infer Path
     : never
   : never;
 
-/**
- * Runs the commands of the group "crew". A command concerns the crew of its channel, or of its thread's channel. The
- * file command-table.ts lists who may use each command.
- */
+/** Runs the commands of the group "crew". A command concerns the crew of its channel, or of its thread's channel. */
 export type CrewCommands = { run(verb: CrewVerb, request: Request): Answer | Promise<Answer> };
 
-/** Runs the commands of the group "review". The command table says who may use each command. */
+/** Runs the commands of the group "review". */
 export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
   /** Shows the open review, or the last one. With the option `json`, answers as `export` does. */
@@ -101,7 +98,7 @@ export type ReviewCommands = {
   more(request: Request): Promise<Answer>;
 };
 
-/** Commands about trust in agents' folders. The starter of agents implements it. */
+/** Commands about trust in agents' folders. */
 export type TrustCommands = {
   /** Trusts the files with this id for an agent. Without the id, only shows the files. Refuses an outdated id. */
   trust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
@@ -121,7 +118,7 @@ export type TrustCommands = {
 export type CommandContext = {
   readonly floors: Floors;
   readonly roster: Roster;
-  /** Returns the present operators. Called on every use, so that a reloaded configuration applies at once. */
+  /** Returns the present operators. */
   operators(): OperatorSet;
   /** Display names of channels, and (`agent`) of agents and people. An unknown id is returned unchanged. */
   readonly names: { readonly agent: (id: AgentId) => string; readonly channel: (id: ChannelId) => string };
@@ -134,15 +131,12 @@ export type CommandContext = {
    * not be added.
    */
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
-  /** Absent: no runs. */
   readonly runs?: RunCommands;
-  /** Absent: no reviews. */
   readonly reviews?: ReviewCommands;
-  /** Absent: no crews. */
   readonly crews?: CrewCommands;
   /** Absent: no agent has a folder. */
   readonly trust?: TrustCommands;
-  /** Called after every command that not everybody may use, refused or not. */
+  /** Called after a command that not everybody may use, refused or not. */
   audit?(entry: Audit): void;
 };
 
@@ -181,7 +175,7 @@ export type RosterEntry = {
   readonly channels: readonly ChannelId[];
 };
 
-/** The agents of this Conch, for the commands of the group "agent". The host of the agents implements it. */
+/** The agents of this Conch, for the commands of the group "agent". */
 export type Roster = {
   list(): readonly RosterEntry[];
   /** Returns facts about an agent, one line each. Returns `null` when the agent does not exist. */

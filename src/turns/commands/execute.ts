@@ -48,10 +48,7 @@ export type Operators = {
    * pressed button was drawn for.
    */
   run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
-  /**
-   * Returns why `run` would refuse the person now, or `null`; `null` also for a line that is no command. Called before
-   * a form is opened.
-   */
+  /** Returns why `run` would refuse the person now, or `null`; `null` also for a line that is no command. */
   refusal(channel: ChannelId, person: Person, line: string, drawnFor?: string): string | null;
 };
 
@@ -84,7 +81,6 @@ type Asked = {
   readonly word: string | undefined;
 };
 
-/** Parses a line and checks the person's rights. `refusal`: why the person may not run it, or `null`. */
 function readRequest({ channel, person, line, word }: Asked, context: CommandContext) {
   const parsed = parseLine(line);
   if (!parsed.ok) return parsed;
@@ -97,16 +93,14 @@ function readRequest({ channel, person, line, word }: Asked, context: CommandCon
   return { ok: true as const, invocation, request, refusal: over ?? refusalTo(invocation, request, context) };
 }
 
-/** A parsed command with the context that it runs in. */
 type Call = Request & { readonly context: CommandContext };
 
 type Answering = Answer | Promise<Answer>;
 type Run = (call: Call) => Answering;
 
-/** A command for the channel's floor, and the words for its result. */
 type Act = { readonly command: OperatorCommand; readonly did: (facts: readonly Fact[]) => string };
 
-/** The implementation of each command. The person's rights were checked before. */
+/** The person's rights were checked before. */
 const RUN: Readonly<Record<CommandPath, Run>> = {
   'floor status': shows((view, { context }) => statusText(view, context)),
   'floor start': acts(({ person }) => ({ command: { type: 'start', by: person.id }, did: () => 'Started.' })),
@@ -223,7 +217,6 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
 const DEFAULT_LOG_COUNT = 10;
 const DEFAULT_EXTENSION_SECONDS = 60;
 
-/** Runs the command with the channel's floor, or answers that the channel has none. */
 function onFloor(run: (call: Call, view: FloorView) => Answering): Run {
   return (call) => {
     const view = call.context.floors.view(call.channel);
@@ -232,7 +225,6 @@ function onFloor(run: (call: Call, view: FloorView) => Answering): Run {
   };
 }
 
-/** Runs the command with the agent that it names, or answers that there is no such agent. */
 function onAgent(run: (call: Call, agent: AgentId) => Answering): Run {
   return (call) => {
     const found = findAgent(call.values.agent ?? '', call.context.roster.list());
@@ -252,7 +244,7 @@ function actsOn(act: (call: Call, agent: AgentId) => Act): Run {
   return onFloor((call, view) => onAgent((named, agent) => carryOut(named, view, act(named, agent)))(call));
 }
 
-/** Runs a command of the group "run". A "+" after the agent's name means its background run. */
+/** A "+" after the agent's name means its background run. */
 function ofRuns(verb: RunVerb): Run {
   const run = (call: Call, agent: AgentId | null): Answering =>
     call.context.runs?.run(verb, agent, call) ?? { ok: false, text: 'This channel has no runs.' };
@@ -263,12 +255,10 @@ function ofRuns(verb: RunVerb): Run {
   });
 }
 
-/** A command of the group "crew". */
 function ofCrews(verb: CrewVerb): Run {
   return onFloor((call) => call.context.crews?.run(verb, call) ?? { ok: false, text: 'No crew works here.' });
 }
 
-/** A command of the group "review". */
 function ofReviews(run: (reviews: ReviewCommands, call: Call) => Answering): Run {
   return onFloor((call) => {
     const { reviews } = call.context;
@@ -325,7 +315,6 @@ function stop(call: Call): Act {
   };
 }
 
-/** Shows or changes the order. Also changes the queue when agents are named. */
 function order(call: Call, view: FloorView): Answering {
   const { values, person, context } = call;
   const policy = values.order;
@@ -349,7 +338,6 @@ function order(call: Call, view: FloorView): Answering {
   });
 }
 
-/** Adds an agent at the end of the queue. Creates a seat if the channel has none for the agent and allows one. */
 function add({ channel, person, context }: Call, agent: AgentId): Act {
   const seat = context.seat?.(channel, agent) ?? null;
   const name = context.names.agent(agent);
@@ -362,7 +350,6 @@ function add({ channel, person, context }: Call, agent: AgentId): Act {
   };
 }
 
-/** Enables or disables an agent in all its channels. Succeeds if at least one of them changed. */
 async function switchAgent({ person, context }: Call, type: 'enable' | 'disable', agent: AgentId): Promise<Answer> {
   const name = context.names.agent(agent);
   const channels = context.roster.list().find((each) => each.id === agent)?.channels ?? [];
@@ -412,10 +399,6 @@ async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promi
 
 const NO_OPEN_REQUEST = 'No request is open here: /floor status shows the floor.';
 
-/**
- * Returns why the answer to an open question is invalid, or `null`. Forms require valid words. `/answer` is invalid for
- * a request to run a call.
- */
 function errorIn(
   { question, about }: Question,
   how: 'allow' | 'words',
@@ -431,10 +414,8 @@ function errorIn(
   return checked.ok ? null : { text: checked.text, fields: checked.fields };
 }
 
-/** Answers to buttons of an earlier turn or request. */
 const OUTDATED = { turn: 'That turn is over.', question: 'That request is closed.' } as const;
 
-/** Limits the command to the turn that its button was drawn for. */
 function drawnIn({ drawnFor }: Request): { readonly epoch?: number } {
   return drawnFor?.of === 'turn' ? { epoch: drawnFor.epoch } : {};
 }
@@ -447,7 +428,6 @@ async function carryOut({ channel, context }: Call, { holder }: FloorView, { com
   return { ok: true, text: `${did(applied.facts)}${after}` };
 }
 
-/** Returns the answer to a refused command. `agent`: the agent that the command was about. */
 function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandContext): Answer {
   if (refusal === 'stale-epoch') return { ok: false, text: OUTDATED.turn };
   const whom = agent === undefined ? {} : { agent: context.names.agent(agent) };
@@ -471,7 +451,6 @@ function operates(person: Person, context: CommandContext): boolean {
   return mayOperate(person, context.operators(), agents);
 }
 
-/** Returns why the person may not run the command, or `null`. Some requests can be decided only by certain people. */
 function refusalTo({ path }: Invocation, { channel, person, values }: Request, context: CommandContext): string | null {
   const isAnswer = (path === 'allow' || path === 'answer' || path === 'reject') && values.question !== undefined;
   const approvers = isAnswer ? (context.runs?.approvers(channel, values.question ?? 0) ?? null) : null;
@@ -494,7 +473,6 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
     : null;
 }
 
-/** The agent that a word names, or an error sentence with suggestions. */
 type Lookup = { readonly ok: true; readonly agent: AgentId } | { readonly ok: false; readonly message: string };
 
 /** Finds an agent by its id in any case, or by its display name if it is unique. */

@@ -96,7 +96,6 @@ export function quoted(word: string): string {
   return `"${plain.length > MAX_QUOTED ? `${plain.slice(0, MAX_QUOTED)}…` : plain}"`;
 }
 
-/** Returns the text after the first `words` words, unchanged. */
 function endOf(line: string, words: number): string {
   return line.slice([...line.matchAll(WORD)][words]?.index ?? line.length);
 }
@@ -106,7 +105,6 @@ const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;
 
-/** The values, or a sentence that says what was expected. */
 type Read = Values | string;
 
 function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
@@ -129,7 +127,6 @@ function unknownCommand(words: readonly string[], table: CommandTable): string {
   return second === undefined ? `${expected}.` : `${expected}, got ${quoted(second)}.${didYouMean(second, verbs)}`;
 }
 
-/** Suggests "floor skip" for "skip"; empty for a word that no command ends with. */
 function inGroup(word: string, table: CommandTable): string {
   const row = table.find((each) => each.path.endsWith(` ${word.toLowerCase()}`));
   return row === undefined ? '' : ` Did you mean "${row.path}"?`;
@@ -206,10 +203,6 @@ function countIn(word: string, most: number): number | null {
   return /^\d+$/.test(word) && count >= 1 && count <= most ? count : null;
 }
 
-/**
- * Returns whether an optional argument is missing at this word. When a count and an agent or words follow each other,
- * digits mean the count.
- */
 function isLeftOut({ kind, required }: Argument, next: Argument | undefined, word: string): boolean {
   if (required || next === undefined) return false;
   const isNumber = /^\d+$/.test(word);
@@ -218,7 +211,6 @@ function isLeftOut({ kind, required }: Argument, next: Argument | undefined, wor
     : kind === 'agent' && next.kind === 'count' && isNumber;
 }
 
-/** Reads all remaining words. Words are kept unchanged; a single quoted text loses its quotes. */
 function readRest({ kind }: Argument, left: readonly string[], end: (left: number) => string): Values {
   const [only = ''] = left;
   if (kind === 'words') return { words: left.length === 1 ? only : end(left.length) };

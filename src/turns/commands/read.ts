@@ -44,7 +44,6 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
   ].join('\n');
 }
 
-/** Returns the state of a message in words: how it was answered, as its receipt says, or its fate. */
 function nowWords({ id, fate }: InboxRow, entries: readonly JournalEntry[], name: NameOf): string {
   const facts = entries.map(({ fact }) => fact);
   for (const fact of facts.toReversed()) {
@@ -214,10 +213,6 @@ const CONDITIONS = {
 const MAX_HELD_SHOWN = 20;
 const TITLE_LENGTH = 100;
 
-/**
- * Returns the obstacles to a grant that the first line of the status does not show. Leaves out limits that were not
- * announced yet: the turn under way goes on. If nothing else blocks a grant, says why the floor rests.
- */
 function notices(view: FloorView, name: NameOf): readonly string[] {
   const unsaid = view.obstacles.filter(({ why }) => !SAID_FIRST.has(why));
   const [first] = view.obstacles;

@@ -24,7 +24,6 @@ type Kind = Announcement['kind'];
 type NameOf = (agent: AgentId) => string;
 type Values = Readonly<Record<string, string | number | null>>;
 
-/** The words of one kind of announcement. */
 type Row<K extends Kind> = {
   /** Returns one line for logs and the journal. */
   readonly note: (notice: AnnouncementOf<K>, name: NameOf) => string;
@@ -169,7 +168,6 @@ function textFor<K extends Kind>(
   return filled(template, all) + (after?.(notice, nameOf) ?? '') + recurred;
 }
 
-/** Fields that several kinds of announcements have. */
 type Shared = {
   readonly kind: Kind;
   readonly agent?: AgentId | null;
@@ -225,7 +223,6 @@ export function trustNote(
   return `${by ?? 'nobody'} ${choice === 'trusted' ? 'trusts' : 'does not trust'} the files ${id} of ${name(agent)}`;
 }
 
-/** Returns the start of the text about a decided question: "✅ ann trusts". */
 function trustWords({ choice, by }: AnnouncementOf<'trustAnswered'>): string {
   if (choice === null || by === null) return '⌛ No longer needed: a decision about';
   const who = inline(excerpt(by, HEADING_LENGTH));

@@ -60,7 +60,6 @@ export function exampleWords(form: readonly AskedField[]): string {
   return form.map((field) => `${field.name}=${exampleOf(field)}`).join(' ');
 }
 
-/** Returns what a field accepts: "required, one of red, green". */
 function fieldFacts(field: AskedField): string {
   const { required, initial } = field;
   const fallback = initial === undefined ? [] : [`${JSON.stringify(initial)} if left out`];
@@ -68,7 +67,8 @@ function fieldFacts(field: AskedField): string {
 }
 
 /**
- * Returns the hint beside a drawn field: the server's hint, and what the field accepts, unless its control shows that.
+ * Returns the hint beside a drawn field: the server's hint, and what the field accepts. Leaves out a kind or choices
+ * that the control shows.
  */
 export function fieldHint(field: AskedField): string {
   const { hint, kind, options, format } = field;
@@ -113,7 +113,6 @@ function unquoted(text: string): string {
   return text.trim().replace(/[,;]$/, '').replaceAll(/^"|"$/g, '');
 }
 
-/** Parses a JSON array of strings. Returns `null` for anything else. */
 function textsIn(json: string): readonly string[] | null {
   try {
     const read: unknown = JSON.parse(json);

@@ -43,7 +43,7 @@ export function askedIn(text: string, agents: readonly Addressee[]): AgentId | n
 
 /**
  * Returns whether a text is an operator command: one line with "/" or "!" and a known first word ("floor", "agent").
- * After "stop" any text may follow. Other texts with "/" or "!" ("!nice", "/shrug") are ordinary messages.
+ * After "stop" any text may follow.
  */
 export function isCommandLine(text: string, known: readonly string[]): boolean {
   const found = /^[/!](\S+)(.*)$/s.exec(text.trim());
@@ -89,7 +89,6 @@ const FIRST_WORD = /[\p{L}\p{N}]+/u;
 const QUESTION_END = /\?["'”’)\]*_]*$/;
 const THANKS = /\b(?:thanks?|thx|cheers|kudos|well done|(?:nice|good|great) (?:work|job|catch)|danke|merci|gracias)\b/;
 
-/** Returns the sentences of a text outside code and block quotes, normalized and in lower case. */
 function sentencesOf(text: string): readonly string[] {
   const pieces = withoutCode(folded(text)).split(/(?<=[.!?…]["'”’)\]*_]*)\s+|\n+/);
   return pieces.map((piece) => piece.trim()).filter((piece) => piece !== '');
@@ -97,7 +96,6 @@ function sentencesOf(text: string): readonly string[] {
 
 type Names = {
   readonly agents: ReadonlyMap<string, AgentId>;
-  /** The lengths of names, longest first. */
   readonly lengths: readonly number[];
 };
 
@@ -122,17 +120,12 @@ function namesOf(agents: readonly Addressee[]): Names {
   return { agents: known, lengths };
 }
 
-/**
- * The parts of a pass word that texts are compared with, in lower case: its first word, and all its words without
- * punctuation.
- */
 type PassWord = { readonly first: string; readonly plain: string };
 
 const passWordsOf = foundOnce((words: readonly string[]): readonly PassWord[] =>
   words.map((word) => ({ first: firstWord(word), plain: unmarked(word) })),
 );
 
-/** Returns the pass words whose first word begins with the text's first word. Rules out most texts cheaply. */
 function begunPassWords(text: string, words: readonly string[]): readonly PassWord[] {
   const first = firstWord(text);
   const begun: PassWord[] = [];
@@ -184,10 +177,6 @@ function skip(text: string, from: number): number {
   return space.lastIndex;
 }
 
-/**
- * Returns the agent with the longest name that stands as a whole word at the position, and where the name ends; `null`
- * for none.
- */
 function nameAt(text: string, at: number, names: Names): { readonly agent: AgentId; readonly end: number } | null {
   for (const length of names.lengths) {
     const agent = names.agents.get(text.slice(at, at + length));
@@ -197,7 +186,6 @@ function nameAt(text: string, at: number, names: Names): { readonly agent: Agent
   return null;
 }
 
-/** Returns the text without code, block quotes and web addresses. */
 function withoutCode(text: string): string {
   let fence: Fence | null = null;
   const lines = text.split('\n').map((line) => {
@@ -213,7 +201,6 @@ function withoutCode(text: string): string {
     .replaceAll(/\bhttps?:\/\/\S+/g, ' ');
 }
 
-/** Returns the paragraph with a space in place of each inline code. */
 function withoutInlineCode(paragraph: string): string {
   let shown = '';
   let from = 0;
@@ -240,7 +227,6 @@ export class SignalScanner {
   #pending = '';
   /** The current word. `null` once it cannot be part of a signal. */
   #word: string | null = '';
-  /** True when the previous word on this line was the signal. */
   #afterSignal = false;
   /** The code that is open before the current line. `#line`: the shown part of that line. */
   #fence: Fence | null = null;
@@ -309,15 +295,10 @@ export class SignalScanner {
   }
 }
 
-/**
- * `kept`: the length of the text before the signals and the white space in front of them; `null` without a signal.
- * `argument`: the agent to hand over to, without "@"; `null` for none.
- */
 type Cut = { readonly kept: number | null; readonly argument: string | null };
 
 const UNCUT: Cut = { kept: null, argument: null };
 
-/** Finds the signals at the end of a text. `open`: the code that is open where the text begins. */
 function cut(text: string, open: Fence | null, signal: string): Cut {
   const lines = linesOf(text, open);
   let kept: number | null = null;
@@ -351,10 +332,6 @@ function linesOf(
 
 type Word = { readonly text: string };
 
-/**
- * Returns the index of the word from which a line holds only signals and their arguments; `words.length` for none.
- * `argument`: the last one; `null` for none.
- */
 function lastSignal(
   words: readonly Word[],
   signal: string,

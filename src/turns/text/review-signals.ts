@@ -54,7 +54,6 @@ export type Signalled = { readonly signal: Signal; readonly broken?: string };
 /** The word by which a reviewer asks for another iteration. */
 export const REVISE = 'REVISE';
 
-/** Lines as `ownLines` returns them. */
 type OwnLines = readonly string[];
 
 /**
@@ -154,16 +153,13 @@ export function placeWords({ file, line }: Pick<ReportedFinding, 'file' | 'line'
   return file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}`} `;
 }
 
-/**
- * A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". The detail follows the title. `findingsIn` reads
- * the line.
- */
+/** A finding as a line of a text: "F1 [major] src/a.ts:12 It breaks". The detail follows the title. */
 export function reportLine({ id, severity, title, detail, ...place }: ReportedFinding): string {
   const both = [title, detail ?? ''].filter((each) => each !== '').join(': ');
   return `${id === undefined ? '' : `${id} `}[${severity}] ${placeWords(place)}${both.replaceAll(/\s+/g, ' ')}`;
 }
 
-/** An answer to a finding as a line of a text: "F1: disputed: it is meant so". `answersIn` reads the line. */
+/** An answer to a finding as a line of a text: "F1: disputed: it is meant so". */
 export function answerLine({ id, answer, reason }: AnsweredFinding): string {
   return `${id}: ${answer}${reason === undefined ? '' : `: ${reason.replaceAll(/\s+/g, ' ')}`}`;
 }

@@ -11,10 +11,7 @@ export type TextRendering = {
    * long texts are split.
    */
   readonly fileAbove?: (channel: ChannelId) => number | null;
-  /**
-   * Returns the maximum length of a question in one post, in UTF-16 units. It is shorter, because the answer later
-   * replaces the question in one message. Default: `textLimit`.
-   */
+  /** Returns the maximum length of a question in one post, in UTF-16 units. Default: `textLimit`. */
   readonly questionLimit?: (channel: ChannelId) => number;
   /** Returns the text of an announcement, or `null` when the configuration switches it off. */
   readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
@@ -49,11 +46,8 @@ export function splitText(text: string, limit: number): string[] {
   return parts;
 }
 
-/** A position in the text and the code that is open there. */
 type Place = { readonly at: number; readonly fence: Fence | null };
-/** Where a part ends, what closes its code, and where the next part begins. */
 type Cut = { readonly end: number; readonly close: string; readonly next: Place };
-/** The last line ends at which a part can end, and the start of the line that does not fit. */
 type LineEnds = {
   readonly paragraph: Place | null;
   readonly line: Place | null;
@@ -125,10 +119,6 @@ function atLineEnd(text: string, from: Place, cut: { readonly end: Place; readon
   return { end: at, close, next: { at: nextStart(text, at + 1 + following.length), fence: null } };
 }
 
-/**
- * Returns the end of the last sentence, else of the last word, in the line that does not fit. Returns `null` if there
- * is none.
- */
 function wordEnd(
   text: string,
   start: number,
@@ -144,10 +134,6 @@ function wordEnd(
   return sentence !== null && sentence >= least ? sentence : last(WORD_END);
 }
 
-/**
- * Returns the last character boundary up to `latest`. Returns a place inside a character if the character is longer
- * than the part.
- */
 function graphemeEnd(text: string, start: number, latest: number): number {
   const space = text.slice(start, latest + 64);
   const boundary = GRAPHEMES.segment(space).containing(latest - start)?.index ?? space.length;
@@ -156,7 +142,6 @@ function graphemeEnd(text: string, start: number, latest: number): number {
   return isInsidePair ? latest - 1 : latest;
 }
 
-/** Returns where the next part begins. Skips blank lines and the space between two words, but keeps an indent. */
 function nextStart(text: string, end: number): number {
   const space = /\s*/y;
   space.lastIndex = end;
@@ -166,10 +151,7 @@ function nextStart(text: string, end: number): number {
   return lineFeed === -1 ? word : end + lineFeed + 1;
 }
 
-/**
- * Returns the text that opens and closes code in a part. Empty outside code blocks, or if the fence needs over half of
- * the limit.
- */
+/** Empty outside code blocks, or if the fence needs over half of the limit. */
 function frameOf(fence: Fence | null, limit: number): { readonly head: string; readonly close: string } {
   const none = { head: '', close: '' };
   if (fence === null || !fence.block) return none;
@@ -295,10 +277,7 @@ function textsOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRende
 /** Room for "(12 of 345)" and a line feed. */
 const NUMBER_LENGTH = 20;
 
-/**
- * Splits a question. Each part after the first begins with its number, so that nobody takes the part for the whole
- * question.
- */
+/** Each part after the first begins with its number, so that nobody takes the part for the whole question. */
 function numbered(text: string, limit: number): readonly string[] {
   const parts = splitText(text, limit);
   if (parts.length < 2 || limit <= 2 * NUMBER_LENGTH) return parts;

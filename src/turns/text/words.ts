@@ -4,7 +4,6 @@ import type { Instant } from '../../lib/time.ts';
 import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
-/** A question with its deadline. */
 type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'restarted'> & {
   readonly until?: Instant;
 };
@@ -78,10 +77,7 @@ export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): strin
   return showsAnswer === true ? 'The channel will show your answer' : 'The channel will not show your answer';
 }
 
-/**
- * Returns the label of the field for a denial's reason, at most 45 characters. `asked`: the question; `null` when it
- * is closed.
- */
+/** Returns the label of the field for a denial's reason. `asked`: the question; `null` when it is closed. */
 export function reasonLabel(asked: AskedQuestion | null): string {
   const { denyOnly, answer } = asked?.about ?? {};
   // A restarted agent reads the reason in its next prompt.
