@@ -20,9 +20,7 @@ export type ChannelPlan = {
 export type Plans = {
   /** A hash of all plans; `null` when floors must be checked in any case. */
   readonly word: string | null;
-  /** All plans. */
   readonly all: () => readonly ChannelPlan[];
-  /** The plan of a channel; `null` for none. */
   readonly of: (channel: ChannelId) => ChannelPlan | null;
   /** Whether a floor with these seats may rest at a start: none of its agents connects to Conch from outside. */
   readonly mayRest: (seats: ChannelPlan['seats']) => boolean;
@@ -65,8 +63,8 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
 
 /**
  * The hash of the plan under which a floor rests; `null` without a plan. `null` while an exchange, a turn, a background
- * run, a held message or a deadline is open, and before the history is read. `null` also when the floor and the plan
- * have unequally many seats, or an agent is neither connected nor disabled.
+ * run, a held message or a deadline is open, and before the history is read. `null` also when the numbers of seats of
+ * floor and plan differ, or an agent is neither connected nor disabled.
  */
 export function restOf(floor: Floor): string | null {
   const { turn, exchange, facilitation, parked, held, seats, asides, configured, catchingUp } = floor;

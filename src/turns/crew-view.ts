@@ -25,7 +25,7 @@ export type CrewWorkerView = {
   readonly maxSteps: number;
   /** Tool steps inside the step that is under way; `null` without such a step or without tools. */
   readonly toolSteps: number | null;
-  /** The last commit, and how much it changes, in words; empty before the first one. */
+  /** The last commit, and how much the worker's branch changes, in words; empty before the first commit. */
   readonly work: string;
   readonly tokens: number;
   readonly costMicros: number;
@@ -70,7 +70,6 @@ export type TicketView = {
   readonly at: Instant | null;
   /** The ticket's thread; absent before a worker takes the ticket. */
   readonly thread?: ChannelId;
-  /** The commands that people can give about the ticket; absent for none. */
   readonly buttons?: readonly CrewButton[];
 };
 

@@ -72,7 +72,6 @@ export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
  */
 export type OutboxRow = OwedEffect<Effect>;
 
-/** Options of floors. `questionKeys` makes the keys of questions; default is random. */
 type FloorUsesOptions = TextRendering & { readonly questionKeys?: () => string };
 
 function newQuestionKey(): string {

@@ -197,7 +197,7 @@ export class TurnManager {
     await Promise.all(others.filter((id) => awake.has(id)).map((id) => this.apply(id, { type: 'disconnect' })));
   }
 
-  /** Called when a channel's history was read, or (`gap`) could not be. */
+  /** Called when a channel's history was read. `gap`: why a part of it could not be read; `null` for no gap. */
   async heard(channel: ChannelId, gap: string | null): Promise<void> {
     if (gap === null && this.#untold.get(channel) === 'disconnect') this.#untold.delete(channel);
     else await this.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
@@ -515,7 +515,6 @@ class KnownPlans {
 /** Commands before which, or by which, an agent has posted all its text, so that no draft is left. */
 const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
 
-/** Whether no agent reads the message after the change, or has read it before. */
 function isUnread({ change }: MessageChange, { fate, edited }: InboxRow): boolean {
   if (fate?.state === 'unrouted') return fate.why === OVERFLOW && change === 'deleted' && !edited;
   return fate?.state === 'ignored';

@@ -13,7 +13,6 @@ export type Requester = { readonly id: string; readonly name: string; readonly b
 type RequesterSources = {
   /** Facts of the floor, newest first. Read only as far as needed. */
   readonly newest: () => Iterable<{ readonly fact: Fact }>;
-  /** The author of a message; `null` when unknown. */
   readonly authorOf: (message: MessageId) => Requester | null;
 };
 

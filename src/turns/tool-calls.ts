@@ -31,7 +31,7 @@ export type ToolCallRow = {
   readonly run: string;
   /** The task of the run: the id of its review, or words for its turn or its background task. */
   readonly task: string;
-  /** Id of the person who caused the run; '' when the person is unknown, `null` when an operator granted the turn. */
+  /** Id of the person or program that caused the run; '' when unknown, `null` when an operator granted the turn. */
   readonly requestedBy: string | null;
   readonly step: number;
   readonly call: string;
@@ -119,7 +119,6 @@ export type AlwaysAllowRule = {
   /** Number of calls that the rule allowed, among the newest facts of its seat. */
   readonly uses: number;
   readonly usedAt: Instant | null;
-  /** The command that revokes this rule. */
   readonly revoke: string;
 };
 

@@ -82,11 +82,9 @@ export type FloorView = {
   /** The next speakers in the order of grants. */
   readonly next: readonly AgentId[];
   readonly held: readonly MessageId[];
-  /** Background runs with their requests; absent for none. */
   readonly asides?: readonly Aside[];
   /** Agents that are not started, with the files to decide about; absent for none. */
   readonly trust?: readonly TrustQuestion[];
-  /** The open review or ticket; absent for none. */
   readonly task?: TaskParts;
   /** Turns since usage was last reset, and their limit; `null` while no exchange is open. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;

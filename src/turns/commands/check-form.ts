@@ -3,7 +3,6 @@ import type { AskedField } from '../floor/settings.ts';
 import { filledIn, valuesListed } from '../text/form.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The filled-in values in the form that the server expects, or the errors: all as one text, and one for each field. */
 type CheckedForm =
   | { readonly ok: true; readonly content: Record<string, FieldValue> }
   | { readonly ok: false; readonly text: string; readonly fields: Readonly<Record<string, string>> };

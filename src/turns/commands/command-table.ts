@@ -1,4 +1,3 @@
-/** The type of an argument. Each platform chooses its input control by it. */
 type ArgumentKind =
   | 'agent'
   | 'reviewer'
@@ -38,7 +37,7 @@ export type CommandOption = {
 /** The largest count that an argument accepts by default. */
 export const MAX_COUNT = 50;
 
-/** One command, the same on every platform. */
+/** One command. */
 export type CommandRow = {
   /** One word, or a group and a word: "stop", "floor skip". */
   readonly path: string;
@@ -51,7 +50,6 @@ export type CommandRow = {
   readonly needs: 'read' | 'operate';
   /** Set when everybody may use the command without arguments, which only shows something. */
   readonly withoutArguments?: 'read';
-  /** A complete command line. */
   readonly example: string;
 };
 
@@ -59,7 +57,6 @@ function optional(name: string, kind: ArgumentKind, summary: string, more: Parti
   return { name, kind, required: false, summary, ...more };
 }
 
-/** `given`: the arguments of the example. */
 function shows<const Path extends string>(path: Path, summary: string, takes: readonly Argument[] = [], given = '') {
   return { path, summary, arguments: takes, needs: 'read', example: `/${path} ${given}`.trimEnd() } as const;
 }

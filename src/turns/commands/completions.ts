@@ -16,7 +16,7 @@ export type Completable = {
   readonly asked?: readonly { readonly question: { readonly question: number; readonly title: string } }[];
 };
 
-/** The most completions that a platform shows. */
+/** The most completions of a line. */
 export const MAX_COMPLETIONS = 25;
 
 /**

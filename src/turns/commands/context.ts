@@ -118,7 +118,6 @@ export type TrustCommands = {
 export type CommandContext = {
   readonly floors: Floors;
   readonly roster: Roster;
-  /** Returns the present operators. */
   operators(): OperatorSet;
   /** Display names of channels, and (`agent`) of agents and people. An unknown id is returned unchanged. */
   readonly names: { readonly agent: (id: AgentId) => string; readonly channel: (id: ChannelId) => string };
@@ -134,7 +133,6 @@ export type CommandContext = {
   readonly runs?: RunCommands;
   readonly reviews?: ReviewCommands;
   readonly crews?: CrewCommands;
-  /** Absent: no agent has a folder. */
   readonly trust?: TrustCommands;
   /** Called after a command that not everybody may use, refused or not. */
   audit?(entry: Audit): void;

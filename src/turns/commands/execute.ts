@@ -434,10 +434,7 @@ function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandC
   return { ok: false, text: context.words.refusal(refusal, whom) };
 }
 
-/**
- * Returns why a button is outdated: it is of another store, or its question is closed. Returns `null` otherwise. The
- * floor itself checks the button's turn.
- */
+/** The floor itself checks the button's turn. */
 function outdatedAnswer({ channel, drawnFor }: Request, context: CommandContext): string | null {
   const view = context.floors.view(channel);
   if (drawnFor === undefined || view === null) return null;

@@ -158,7 +158,6 @@ function valuesOf(row: CommandRow, given: readonly string[], end: (left: number)
   return extra === undefined ? values : `Expected nothing after ${quoted(extra)}: ${usage(row)}`;
 }
 
-/** Reads the options at the start: "--steps 5" or "--steps=5". "--" alone ends the options. */
 function readOptions(
   { options = [] }: CommandRow,
   given: readonly string[],

@@ -79,7 +79,6 @@ const reviewReport = z.strictObject({
 /** Announcements at the end of a task. */
 export const taskReport = z.discriminatedUnion('kind', [reviewReport, ticketLine]);
 
-/** The fields of each kind of announcement. */
 const FIELDS = {
   timeout: { agent },
   waitTimeout: { agent },

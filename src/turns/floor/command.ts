@@ -33,7 +33,6 @@ const asking = {
   key: z.string().exactOptional(),
 };
 
-/** Messages of people and programs. */
 const PERSON = {
   receive: {
     id: message,
@@ -65,7 +64,6 @@ const OPERATOR = {
     key: z.string().exactOptional(),
     /** The operator's reason, or the answer to a request that is answered in words. */
     reason: z.string().exactOptional(),
-    /** The always-allow rule to add. */
     always: z.string().exactOptional(),
   },
   /** Announces that a person with that name revoked a rule. */
@@ -117,7 +115,6 @@ const AGENT = {
     /** The text of the model's first step, if known and not empty. */
     output: z.string().exactOptional(),
   },
-  /** The holder requests approval; its generation waits. */
   request: { ...act, ...asking },
   /**
    * The holder's request is closed without an answer. `decided`: the person who continued or completed the run. Absent:
@@ -126,7 +123,6 @@ const AGENT = {
   withdraw: { ...act, decided },
   /** The outcome of one injected message. `no-room`: a message that did not fit into the prompt. */
   injected: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
-  /** The interrupted generation has stopped. */
   interrupted: act,
   /** Announces that the tools of a server are unavailable, with the reason, or (`null`) are back. */
   tellTools: { agent, server: z.string(), why: z.string().nullable() },
@@ -146,13 +142,10 @@ const SYSTEM = {
   catchUp: { gap: z.string().exactOptional() },
   /** The channel shows the whole request, or (`why`) cannot show it; then the request is denied. */
   shown: { question: z.number(), key: z.string().exactOptional(), why: z.string().exactOptional() },
-  /** Announces a tool that the rules deny to an agent. */
   forbidden: { agent, title: z.string(), why: z.string() },
   /** The outcome of an allowed call. `aside`: of a background run. */
   ran: { agent, approval: z.string(), callOutcome: callOutcomeSchema, aside: z.literal(true).exactOptional() },
-  /** A background run begins. */
   beginAside: { agent, run: z.number(), what: z.string() },
-  /** Announces the state of a background run. */
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
   /** A background run makes a request. `until`: deadline for the decision. */
   askAside: { agent, ...asking, until: instant.nullable() },
@@ -170,7 +163,6 @@ const SYSTEM = {
    * is the digest of the files. `detail`: their names, effects and beginnings.
    */
   askTrust: { agent, id: z.string(), folder: z.string(), detail: z.string() },
-  /** The channel shows the whole question. */
   trustShown: { agent, id: z.string() },
   /**
    * An operator decided, in any channel, whether to trust the files in an agent's folder. `left`: they are not trusted,
@@ -188,9 +180,7 @@ const SYSTEM = {
   askTaskTurn: { id: z.string(), agent, ...taskTurnShape },
   /** The task waits, and asks for no turn until it asks for one anew. */
   holdTask: { id: z.string() },
-  /** Another agent reviews in the open task from now on. */
   setReviewer: { id: z.string(), reviewer: agent },
-  /** Announces the state of a task, or its request to people. */
   tellTask: { announcement: taskTold },
   /** The task is over. `report`: its result. */
   endTask: { report: taskReport },

@@ -741,7 +741,6 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
   return isCounted || turn.brief !== undefined ? over : takenBack(over, floor, fact.agent);
 }
 
-/** Counts a turn as failed, not as taken. The agent gets its round back, unless another agent asked for the turn. */
 function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
   const { usageSincePerson } = floor;
   const wasAsked = before.parked.some((asker) => askOf(asker)?.is === 'granted' && askOf(asker)?.agent === agent);

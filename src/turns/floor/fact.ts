@@ -52,7 +52,6 @@ const answered = {
   approval: z.string().exactOptional(),
   /** The person's reason, or the answer to a request that is answered in words. */
   reason: z.string().exactOptional(),
-  /** The always-allow rule that the decision added. */
   always: z.string().exactOptional(),
   /** Set for a turn's request whose agent was restarted: deadline until which the decision counts for the request. */
   until: instant.exactOptional(),
@@ -97,7 +96,6 @@ export const FACTS = {
     reason: z.enum(['done', 'silent', 'limit', 'stopped']),
     until: instant.nullable().exactOptional(),
     budget: z.enum(BUDGETS).exactOptional(),
-    /** The person who stopped the floor. */
     by: z.string().exactOptional(),
   },
   /** An operator paused grants (`on`), or let them continue. */
@@ -119,7 +117,6 @@ export const FACTS = {
     keepsPlace: z.boolean(),
     /** The agent that asked and waits for this turn's text. */
     askedBy: agent.exactOptional(),
-    /** The name and words of the person who retried the agent's failed run. */
     feedback: feedbackSchema.exactOptional(),
     /** Set when the open task asked for this turn. The turn counts neither as a turn of the exchange nor as a round. */
     forTask: z.literal(true).exactOptional(),
@@ -151,7 +148,7 @@ export const FACTS = {
     requestedBy: z.string().exactOptional(),
     /** The text of the messages that the turn answers. */
     prompt: z.string().exactOptional(),
-    /** The text of the model's first step. Absent when empty, and for coding agents over ACP. */
+    /** The text of the model's first step, if known and not empty. */
     output: z.string().exactOptional(),
   },
   /** The turn of a run has ended. */
@@ -160,14 +157,11 @@ export const FACTS = {
     outcome,
     /** The text said in the turn; of a long text, the last 32,768 UTF-16 units. */
     result: z.string().exactOptional(),
-    /** Why the agent was lost. */
     error: z.strictObject({ code: z.string(), message: z.string(), recoverable: z.boolean() }).exactOptional(),
   },
-  /** A background run began. */
   asideBegun: { agent, run: number.exactOptional() },
   /** A background run made a request, or its agent was restarted while its request was open. */
   asideAsked: { agent, question: questionSchema, until: number.exactOptional() },
-  /** The channel shows the whole request of a background run. */
   asideShown: { agent, question: number },
   /** A request of a background run was closed. `choice` and `by` have the same meaning as in `questionClosed`. */
   asideAnswered: { agent, ...answered },
@@ -208,7 +202,6 @@ export const FACTS = {
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
     /** The agent that this turn had asked, and whether that agent said something. */
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
-    /** The decision about a request that the agent made before it was restarted. */
     decided: decidedSchema.exactOptional(),
     /**
      * Set when a program or another agent ended the wait, and no person wrote. The turn then counts once more, up to
@@ -221,7 +214,6 @@ export const FACTS = {
     outcome,
     signalled: z.boolean(),
     said: z.boolean(),
-    /** Messages that count as answered. */
     answered: z.array(message),
     /** Messages that the agent got and said nothing after. */
     returned: z.array(message),

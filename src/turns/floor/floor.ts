@@ -126,7 +126,7 @@ const anyTurn = {
   mentions: z.array(agent),
   /** Injected messages whose outcome the backend has not reported. */
   injecting: z.array(linedSchema),
-  /** Messages that the agent did not get, because an injection failed or the prompt had no room. */
+  /** Messages that the agent has not got: they were not injected, or the prompt had no room. */
   unseen: z.array(linedSchema),
   given: z.array(givenSchema),
   /** Messages given to an earlier generation of this turn, which completed. They count as answered. */
@@ -142,11 +142,9 @@ const anyTurn = {
   place: z.number().nullable(),
   /** Set when the turn uses tools, so that a run belongs to it. */
   run: ran,
-  /** The name and words of the person who retried the agent's failed run. */
   feedback: feedbackSchema.exactOptional(),
   /** Set on a turn that the open task asked for: what the agent has to do in it. */
   brief: z.string().exactOptional(),
-  /** Set on a turn for the open task when the agent gets a new session for it. */
   fresh: taskTurnShape.fresh,
   apart: taskTurnShape.apart,
   /** The last allowed call of the turn's run without a known outcome. `alsoAllowed`: the calls before that. */
@@ -277,7 +275,6 @@ const openTaskSchema = z.strictObject({ ...oneTaskSchema.shape, outer: oneTaskSc
 /** The stored state of a floor, as plain JSON. */
 export const floorSchema = z.strictObject({
   channel: z.string(),
-  /** The settings in effect. */
   settings: configSchemas.settings,
   /** The last configuration. A new configuration changes only the settings in which it differs from the last. */
   configured: z.strictObject(configSchemas).nullable(),
@@ -288,9 +285,7 @@ export const floorSchema = z.strictObject({
    */
   epoch: z.number(),
   asks: z.number(),
-  /** The number of the last request for approval. */
   questions: z.number(),
-  /** How many lines the conversation has. */
   lines: z.number(),
   seats: z.array(seatSchema),
   queue: z.array(agent),
@@ -318,7 +313,6 @@ export const floorSchema = z.strictObject({
         /** Set when the run failed. A failed run waits until people retry or discard the run. */
         failed: z.literal(true).exactOptional(),
         question: questionSchema.exactOptional(),
-        /** Allowed calls whose outcome the floor does not know yet. */
         allowed: allowedCalls,
         /** Deadline for people's decision. */
         until: instant.exactOptional(),
@@ -329,12 +323,10 @@ export const floorSchema = z.strictObject({
   trust: z.array(trustSchema).exactOptional(),
   /** Reports of background runs that are not posted yet. */
   reports: z.array(z.strictObject({ agent, text: z.string() })).exactOptional(),
-  /** Absent while no task is open. */
   task: openTaskSchema.exactOptional(),
   exchange: exchangeSchema.nullable(),
   /** Usage since its last reset by a person, an operator or a new task. Budgets of an exchange limit this usage. */
   usageSincePerson: usageSchema,
-  /** The facilitator that is choosing the next speaker; `null` when none is. */
   facilitation: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
   /**

@@ -23,10 +23,6 @@ export type Obstacle =
   | { readonly why: 'facilitation'; readonly agent: AgentId }
   /** No agent is queued, and the next message would queue none. */
   | { readonly why: 'nobody-available' }
-  /**
-   * Why the floor rests, which says how it continues: by its review or the crew of its ticket, by a grant, by naming an
-   * agent, by another round, or by a message.
-   */
   | { readonly why: 'resting'; readonly after: FloorTask['kind'] | 'manual' | 'mention' | 'rounds' | 'nothing' };
 
 /** The obstacles for each asker, in the order in which they are checked. */

@@ -178,12 +178,9 @@ export type Effect =
       readonly askedBy?: AgentId;
       /** The agent that this turn had asked, and whether that agent said something. */
       readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
-      /** The decision about a request that the agent made before it was restarted. */
       readonly decided?: DecidedRequest;
-      /** The name and words of the person who retried the agent's failed run. */
       readonly feedback?: Feedback;
       readonly brief?: string;
-      /** The agent gets a new session for this turn, which remembers nothing. */
       readonly fresh?: true;
       readonly without?: LeftOut;
     }
@@ -212,7 +209,6 @@ export type Effect =
   | { readonly type: 'offer'; readonly question: number; readonly key?: string }
   /** As `offer`, for the question about an agent's files. */
   | { readonly type: 'offerTrust'; readonly agent: AgentId; readonly id: string }
-  /** Asks the facilitator for the next speaker. */
   | { readonly type: 'ask'; readonly agent: AgentId; readonly ask: number; readonly candidates: readonly AgentId[] }
   /** Cancels pending prompts and injections of this agent with this epoch or an older one. */
   | { readonly type: 'cancel'; readonly agent: AgentId; readonly epoch: number }

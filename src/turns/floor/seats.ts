@@ -293,7 +293,7 @@ type Asking = {
   readonly asides?: readonly Aside[];
 };
 
-/** The open requests : the holder's request first, then the requests of background runs. */
+/** The open requests: the holder's request first, then the requests of background runs. */
 export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion[] {
   const ofTurn = holder?.approval == null ? [] : [{ ...holder, isAside: false, question: holder.approval }];
   const beside = asides.flatMap(({ agent, run: epoch = null, question }) =>
@@ -354,8 +354,8 @@ export function isGenerating(turn: Turn): boolean {
 }
 
 /**
- * Messages that a turn's agent may not have: messages without room in a prompt, injections that failed or are not
- * reported, and answers to its wait.
+ * Messages that a turn's agent may not have: messages that were not injected or had no room in a prompt, injections
+ * that are not reported, and answers to the turn's wait.
  */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];

@@ -56,7 +56,6 @@ export const aboutSchema = z.strictObject({
   danger: z.literal(true).exactOptional(),
   /** An example of an answer, for a request that is answered in words. */
   answer: z.string().exactOptional(),
-  /** The fields of the form that the answer fills in. */
   form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
   /** Set when the channel shows what a person fills into the form. Answers without a form are always shown. */
   showsAnswer: z.literal(true).exactOptional(),
@@ -169,7 +168,7 @@ export const modelUseSchema = z.strictObject({
   /** `retried`: the call failed and was repeated. `stopped`: the rest of the answer was not wanted. */
   outcome: z.enum(['answered', 'passed', 'failed', 'retried', 'stopped']),
   ms: z.number(),
-  /** Id of the person whose message caused the call. */
+  /** Id of the person or program that caused the call. Absent when unknown. */
   requestedBy: z.string().exactOptional(),
   run: z.string().exactOptional(),
 });

@@ -122,5 +122,4 @@ function textsIn(json: string): readonly string[] | null {
   }
 }
 
-/** Matches a value that can be written without quotes. */
 const PLAIN = /^[^\s"=,;[]+(?: [^\s"=]*[^\s"=,;])*$/;

@@ -3,7 +3,6 @@ import type { AgentId } from '../floor/settings.ts';
 import { codeSpans, fenceAfter, isQuote } from './split.ts';
 import type { Fence } from './split.ts';
 
-/** An agent with its id and the name that people use. */
 type Addressee = { readonly id: AgentId; readonly name: string };
 
 /**
@@ -223,7 +222,6 @@ const BEGUN_ARGUMENT = /^@?[\w-]{0,64}$/;
  */
 export class SignalScanner {
   readonly #signal: string;
-  /** Text not shown yet: white space, signals with their arguments, and the current word. */
   #pending = '';
   /** The current word. `null` once it cannot be part of a signal. */
   #word: string | null = '';

@@ -22,7 +22,7 @@ export type Decision = Accepted | Refused;
 export class DecisionBuilder {
   readonly at: Instant;
   readonly facts: Fact[] = [];
-  /** New messages of this command that no agent got yet. At the end of the command, they are held. */
+  /** Messages that this command routes and that no agent got yet. At the end of the command, they are held. */
   unplaced: readonly Held[] = [];
   /** The floor after the facts so far. Only `record` changes it. */
   floor: Floor;
@@ -137,7 +137,7 @@ function lostBefore({ notice }: Floor): readonly AgentId[] {
   return notice?.key === OUTAGE ? (notice.lost ?? []) : [];
 }
 
-/** The new messages of this command and the held ones, in the platform's order. */
+/** The held messages and those of `unplaced`, in the platform's order. */
 export function pending(decision: DecisionBuilder): readonly Held[] {
   if (decision.floor.held.length === 0 && decision.unplaced.length < 2) return decision.unplaced;
   const held = decision.floor.held.filter((message) => !decision.unplaced.some((fresh) => fresh.id === message.id));
@@ -271,7 +271,6 @@ type TurnEnd = {
   /** The failure of the agent's session. `cause` has the words. */
   readonly error?: { readonly code: string; readonly recoverable: boolean };
   readonly hung?: boolean;
-  /** The operator who completed the turn. */
   readonly by?: string;
 };
 

@@ -80,7 +80,7 @@ function rest(decision: DecisionBuilder): void {
   advance(decision);
 }
 
-/** Routes held messages, unless a person stopped the floor. */
+/** Routes held messages, unless a person stopped the floor, and advances the floor. */
 export function goOn(decision: DecisionBuilder): void {
   if (!decision.floor.stopped) wake(decision);
   advance(decision);
@@ -198,8 +198,8 @@ export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }:
 }
 
 /**
- * Applies the outcome of an injection. Reports of a waiting turn count too, also without the floor: a message that
- * failed then ends its wait for people.
+ * Applies the outcome of an injection. Reports of a waiting turn count too, also without the floor: a message that the
+ * agent did not get then ends the turn's wait for people.
  */
 export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>): Refusal | null {
   const { agent, epoch, id, outcome } = command;
@@ -272,8 +272,8 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
 }
 
 /**
- * Pauses the turn until a message, or the asked agent, answers. Without an asked agent, a message whose injection
- * failed or that did not fit into the prompt counts as an answer and ends the wait at once.
+ * Pauses the turn until a message, or the asked agent, answers. Without an asked agent, a message that was not
+ * injected, or did not fit into the prompt, counts as an answer and ends the wait at once.
  */
 export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
   if (of !== undefined) return ask(decision, turn, of);
@@ -431,7 +431,6 @@ function toHolder(decision: DecisionBuilder, turn: Turn, message: Held): void {
   else preempt(decision, turn, message);
 }
 
-/** Whether a turn got twice `maxHeld` messages: those of its prompt, and as many mid-turn. */
 function isFull({ settings }: Floor, turn: Turn): boolean {
   return missedBy(turn).length + turn.given.length >= 2 * settings.maxHeld;
 }
