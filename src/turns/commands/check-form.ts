@@ -52,7 +52,7 @@ function valueOf(text: string, { kind, options }: AskedField): FieldValue {
   }
 }
 
-/** Leaves out a server's regular expressions: a hostile one could block Conch. */
+/** Returns the schema to check a value. Leaves out a server's regular expressions: a hostile one could block Conch. */
 function checkedBy({ kind, options, least, most, format }: AskedField): z.core.JSONSchema.JSONSchema {
   const limits = (from: string, to: string): object => ({
     ...(least === undefined ? {} : { [from]: least }),

@@ -37,7 +37,7 @@ export type CommandOption = {
 /** The largest count that an argument accepts by default. */
 export const MAX_COUNT = 50;
 
-/** One command. */
+/** One command, with its arguments and options. */
 export type CommandRow = {
   /** One word, or a group and a word: "stop", "floor skip". */
   readonly path: string;

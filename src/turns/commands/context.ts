@@ -85,9 +85,9 @@ export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
   /** Shows the open review, or the last one. With the option `json`, answers as `export` does. */
   status(request: Request): Answer;
-  /** Shows the review as JSON, with the lines of its conversation after the line `count`. */
+  /** Shows the review as JSON, with the newest lines of its conversation after the line `count`. */
   export(request: Request): Answer;
-  /** Shows what changed since the last review; before the first one, the changes that are not committed. */
+  /** Shows what changed since the newest verdict; before the first verdict, since the work began. */
   diff(request: Request): Promise<Answer>;
   /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
   agents(channel: ChannelId): { readonly primary: AgentId; readonly reviewer: AgentId } | null;

@@ -100,7 +100,7 @@ type Run = (call: Call) => Answering;
 
 type Act = { readonly command: OperatorCommand; readonly did: (facts: readonly Fact[]) => string };
 
-/** The person's rights were checked before. */
+/** The implementation of each command. The person's rights were checked before. */
 const RUN: Readonly<Record<CommandPath, Run>> = {
   'floor status': shows((view, { context }) => statusText(view, context)),
   'floor start': acts(({ person }) => ({ command: { type: 'start', by: person.id }, did: () => 'Started.' })),

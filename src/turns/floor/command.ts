@@ -96,7 +96,7 @@ const AGENT = {
   work: { ...act, open: z.number(), limitMs: z.number().exactOptional() },
   /** Reports usage of tokens and money, also after the end of the turn. */
   spend: { ...act, tokens: z.number(), costMicros: z.number(), use: modelUseSchema.exactOptional() },
-  /** `signalled`: whether the turn signal was seen, or is not needed because the backend tells the end of an answer. */
+  /** `signalled`: whether the turn signal was seen, or is not needed. */
   end: {
     ...act,
     outcome: z.enum(['completed', 'passed']),

@@ -74,7 +74,7 @@ type Deciders = {
   readonly [T in Command['type']]: (decision: DecisionBuilder, command: CommandOf<T>) => Refusal | null;
 };
 
-/** The caller has checked the operator's rights. */
+/** The decider of each command. The caller has checked the operator's rights. */
 const DECIDERS: Deciders = {
   receive,
   edit: amend,

@@ -195,8 +195,8 @@ export type Effect =
   /** Passes a message to a queued or waiting agent as an observer, and to a holder that is not active. */
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
   /**
-   * Stops the generation of this epoch. `graceMs` 0 stops it by force. `hung`: if the generation still runs, also ends
-   * the session, which counts an error.
+   * Stops the generation of this epoch or an earlier one. `graceMs` 0 stops it by force. `hung`: if the generation
+   * still runs, also ends the session, which counts an error.
    */
   | {
       readonly type: 'interrupt';

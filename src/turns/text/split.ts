@@ -151,7 +151,10 @@ function nextStart(text: string, end: number): number {
   return lineFeed === -1 ? word : end + lineFeed + 1;
 }
 
-/** Empty outside code blocks, or if the fence needs over half of the limit. */
+/**
+ * Returns the text that opens and closes code in a part. Empty outside code blocks, or if the fence needs over half of
+ * the limit.
+ */
 function frameOf(fence: Fence | null, limit: number): { readonly head: string; readonly close: string } {
   const none = { head: '', close: '' };
   if (fence === null || !fence.block) return none;
@@ -277,7 +280,7 @@ function textsOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRende
 /** Room for "(12 of 345)" and a line feed. */
 const NUMBER_LENGTH = 20;
 
-/** Each part after the first begins with its number, so that nobody takes the part for the whole question. */
+/** Splits a question. With a limit above 40, each part after the first begins with its number. */
 function numbered(text: string, limit: number): readonly string[] {
   const parts = splitText(text, limit);
   if (parts.length < 2 || limit <= 2 * NUMBER_LENGTH) return parts;
