@@ -100,7 +100,6 @@ export type CrewView = {
   readonly steps: number;
   readonly tokens: number;
   readonly costMicros: number;
-  /** Some of the usage has no known price. */
   readonly unpriced: boolean;
   /** The verdict of the last tests of main; `null` before the first ones. */
   readonly base: 'green' | 'red' | 'none' | 'accepted' | null;

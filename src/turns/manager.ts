@@ -46,7 +46,7 @@ export type Change = {
   readonly floor: Floor;
 };
 
-/** The posted part of a draft, and a promise for its storage. */
+/** The posted text of a draft, and a promise for its storage. */
 export type Kept = { readonly text: string; readonly durable: Promise<void> };
 
 /** Number of floors that `bringBack` configures at once. */

@@ -39,7 +39,6 @@ const seatSchema = z.strictObject({
   /** True when the agent joins the queue as soon as it is online. */
   assigned: z.boolean(),
   disabled: z.boolean(),
-  /** True while the agent is connected. */
   present: z.boolean(),
   /** The last line of the conversation that the agent was given. Its next prompt has the lines after that. */
   seenLine: z.number(),

@@ -20,8 +20,9 @@ export type TextRendering = {
 /**
  * Splits a text into parts of at most `limit` UTF-16 units. Splits at the end of a paragraph, else of a line, a
  * sentence or a word. Splits inside a character (grapheme) only if it is longer than a part. A code fence that is split
- * is closed and opened again with its language. Nothing else is added. Only white space at the cuts and at the end is
- * removed. A text that fits is returned unchanged; a blank text gives no parts. Throws for a limit below 2.
+ * is closed and opened again with its language, unless that needs over half of the limit. Nothing else is added. Only
+ * white space at the cuts and at the end is removed. A text that fits is returned unchanged; a blank text gives no
+ * parts. Throws for a limit below 2.
  */
 export function splitText(text: string, limit: number): string[] {
   if (!Number.isSafeInteger(limit) || limit < 2) {

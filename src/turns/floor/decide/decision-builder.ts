@@ -64,9 +64,9 @@ export class DecisionBuilder {
   }
 
   /**
-   * Announces an event. The announcement edits the channel's last one when both have the same key. These always edit
-   * their earlier announcement: decisions, requests after a restart, lines about tickets with `goesOn`, later
-   * recoveries of one turn, and later gaps within `SAME_OUTAGE_MS`.
+   * Announces an event. The announcement edits the channel's last one when both have the same key, and no line of the
+   * conversation came between. These always edit their earlier announcement: decisions, requests after a restart, lines
+   * about tickets with `goesOn`, later recoveries of one turn, and later gaps within `SAME_OUTAGE_MS`.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
