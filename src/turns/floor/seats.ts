@@ -392,6 +392,7 @@ export function withTurn(floor: Floor, turn: Turn): Floor {
   return { ...floor, parked: floor.parked.map((parked) => (parked.agent === turn.agent ? turn : parked)) };
 }
 
+/** A deadline of a floor, by the event that it causes. */
 export type Deadline =
   | { readonly kind: 'expire' | 'lapse' | 'force' | 'waitOver'; readonly agent: AgentId; readonly at: Instant }
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
