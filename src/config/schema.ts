@@ -197,7 +197,10 @@ const llm = z.strictObject({
   ),
   model: text("The model's name at its provider."),
   apiKey: text("The key, best as ${NAME}. Default: the provider's own environment variable.").exactOptional(),
-  baseUrl: webAddress('"http://" or "https://"', "The address of the API. Default: the provider's.").exactOptional(),
+  baseUrl: webAddress(
+    '"http://" or "https://"',
+    "The address of the API. Default: the provider's, or OPENAI_BASE_URL or ANTHROPIC_BASE_URL of the environment.",
+  ).exactOptional(),
   maxOutputTokens: integer(1, 1_000_000, 'The longest answer of one step, in tokens.').default(4_096),
   maxSteps: integer(
     1,
@@ -694,13 +697,13 @@ const announcements = z.strictObject({
 const POSTGRES_ADDRESS =
   'Expected an address such as postgres://user:password@host/database, in which the password has %2F for /, %40 for @, %23 for # and %3F for ?';
 
+const isWhole = ({ pathname, search, hash }: URL): boolean => !`${pathname}${search}`.includes('@') && hash === '';
+
 const store = z.strictObject({
   postgres: z
     .url({ protocol: /^postgres(?:ql)?$/, error: POSTGRES_ADDRESS })
-    // An unescaped `/` or `#` would end the password, and the rest would be read as the path or the fragment.
-    .refine((url) => !URL.canParse(url) || (!new URL(url).pathname.includes('@') && new URL(url).hash === ''), {
-      error: POSTGRES_ADDRESS,
-    })
+    // An unescaped `/`, `?` or `#` would end the password, and the rest would be read as another part of the address.
+    .refine((url) => !URL.canParse(url) || isWhole(new URL(url)), { error: POSTGRES_ADDRESS })
     .describe('The address of the database, with user and password, as `${NAME}`. PostgreSQL 15 or newer.'),
   schema: z
     .string()

@@ -250,19 +250,17 @@ function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
   }
 }
 
-/**
- * The instant since which a channel's messages are kept; `null`: all. A thread of `Threads` has its channel's
- * retention.
- */
+/** The instant since which a channel's messages are kept; `null`: all. A thread has the retention of its channel. */
 function keptSince({ store, config, clock }: MaintenanceParts): (channel: ChannelId) => Instant | null {
   const now = clock.now();
   const threads = new Threads(store);
   threads.load();
-  const { channels, retention } = threads.within(config());
-  const days = new Map(channels.map((channel) => [channel.id, channel.retention.days]));
+  const { channels, retention } = config();
+  const settings = new Map(channels.map((channel) => [channel.id, channel.retention]));
   return (channel) => {
-    const kept = days.has(channel) ? days.get(channel) : retention.days;
-    return kept === null || kept === undefined ? null : now - kept * DAY_MS;
+    const own = settings.get(channel) ?? settings.get(threads.parentOf(channel) ?? '');
+    const { days } = own ?? retention;
+    return days === null ? null : now - days * DAY_MS;
   };
 }
 

@@ -7,26 +7,36 @@ import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 
 type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
   readonly floors: Pick<FloorStore['floors'], 'awake'>;
-  readonly keyValues: Pick<KeptTexts, 'forget' | 'remember' | 'remembered'>;
+  readonly keyValues: Pick<KeptTexts, 'remember' | 'remembered'>;
 };
 
 /** A thread at rest without messages for this time loses its floor. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
 const OWNER = 'threads';
-const keptSchema = z.object({ parent: z.string(), name: z.string() });
+/** `forgotten`: the thread has no floor of its own any more. Its parent is kept for the thread's messages. */
+const keptSchema = z.object({ parent: z.string(), name: z.string(), forgotten: z.literal(true).optional() });
 
 /** The threads that have floors of their own. Survive restarts. */
 export class Threads {
   readonly #store: ThreadsStore;
   readonly #known = new Map<ChannelId, Thread>();
+  readonly #parents = new Map<ChannelId, ChannelId>();
 
   constructor(store: ThreadsStore) {
     this.#store = store;
   }
 
   load(): void {
-    for (const [id, value] of this.#store.keyValues.remembered(OWNER))
-      this.#known.set(id, { id, ...keptSchema.parse(JSON.parse(value)) });
+    for (const [id, value] of this.#store.keyValues.remembered(OWNER)) {
+      const { parent, name, forgotten } = keptSchema.parse(JSON.parse(value));
+      this.#parents.set(id, parent);
+      if (forgotten !== true) this.#known.set(id, { id, parent, name });
+    }
+  }
+
+  /** The channel of a stored thread, also of a forgotten one; `undefined` for other ids. */
+  parentOf(id: ChannelId): ChannelId | undefined {
+    return this.#parents.get(id);
   }
 
   /** Adds a thread. Returns `false` when the thread is known with the same parent. */
@@ -47,8 +57,9 @@ export class Threads {
     const forgotten: ChannelId[] = [];
     for (const id of [...this.#known.keys()].filter((known) => !awake.has(known))) {
       if (now - (this.#store.lastSeen(id)?.sentAt ?? 0) <= FORGET_AFTER_MS) continue;
+      const { parent = '' } = this.#known.get(id) ?? {};
       this.#known.delete(id);
-      await this.#store.keyValues.forget(OWNER, id);
+      await this.#store.keyValues.remember(OWNER, id, JSON.stringify({ parent, name: '', forgotten: true }));
       forgotten.push(id);
     }
     return forgotten;

@@ -352,19 +352,9 @@ const DRAFTS = 'drafts';
 /** Time before a shown draft is stored, in milliseconds. People need longer to read it. */
 const SHOWN_MS = 1_000;
 
-type DraftPorts = {
-  readonly store: {
-    readonly keyValues: Pick<KeptTexts, 'forget' | 'recall' | 'remember'>;
-  };
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
-  readonly failed: (error: unknown) => void;
-};
-
 /** Drafts that people have seen and that are not posted yet. They survive a crash of the process. */
 class ShownDrafts {
-  readonly #ports: DraftPorts;
+  readonly #ports: ManagerPorts;
   readonly #alarm: Alarm;
   readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
   /**
@@ -374,7 +364,7 @@ class ShownDrafts {
   readonly #kept = new Map<ChannelId, object>();
   #running = true;
 
-  constructor(ports: DraftPorts) {
+  constructor(ports: ManagerPorts) {
     this.#ports = ports;
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
   }

@@ -49,6 +49,13 @@ const asks = (variable: string) =>
 
 /** Values that the schema rejects. */
 const VALUES: readonly Mistake[] = [
+  ...['/', '?', '#'].map((character) => ({
+    kind: `a database password of digits with an unescaped "${character}"`,
+    file: { store: { postgres: `postgres://ann:12${character}x@db/conch` } },
+    path: 'store.postgres',
+    at: 'postgres:',
+    next: 'in which the password has %2F for /',
+  })),
   {
     kind: 'a number in quotes',
     file: turn({ defaultTimeoutSeconds: '60' }),

@@ -4,6 +4,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { Maintenance, carryOut } from '../../src/runtime/maintenance.ts';
+import { Threads } from '../../src/runtime/thread-registry.ts';
 import type { FloorStore } from '../../src/turns/floor-store.ts';
 import { crewMachine } from '../../src/work/crews/crew-binding.ts';
 import { AT, folder, open, seat, turn, write } from '../engine/sqlite/fixture.ts';
@@ -56,19 +57,29 @@ describe('old data', () => {
     await store.close();
   });
 
-  test('of a thread is pruned by the retention of its channel', async () => {
-    using place = folder();
-    const channels = ['test:parent', 'test:thread'];
-    const store = await withTalk(place.file(), channels);
-    await store.keyValues.remember(
-      'threads',
-      'test:thread',
-      JSON.stringify({ parent: 'test:parent', name: 'a thread' }),
-    );
-    await carryOut(PRUNE, { store, config: kept(1, { 'test:parent': 9 }), clock: { now: () => AT + 5 * DAY } });
-    expect(left(store, channels)).toEqual(channels);
-    await store.close();
-  });
+  test.each([false, true])(
+    'of a thread is pruned by the retention of its channel (floor forgotten: %s)',
+    async (isOld) => {
+      using place = folder();
+      const channels = ['test:parent', 'test:thread'];
+      const store = await withTalk(place.file(), channels);
+      const threads = new Threads(store);
+      const thread = { id: 'test:thread', parent: 'test:parent', name: 'a thread' };
+      threads.admit(thread);
+      await threads.keep(thread);
+      const now = AT + 8 * DAY;
+      if (isOld) await threads.forgetOld(now);
+      const config = kept(1, { 'test:parent': 9 });
+      await carryOut(PRUNE, { store, config, clock: { now: () => now } });
+      expect(left(store, channels)).toEqual(channels);
+      await carryOut(PRUNE, { store, config, clock: { now: () => AT + 10 * DAY } });
+      expect(left(store, channels)).toEqual([]);
+      const again = new Threads(store);
+      again.load();
+      expect(again.admit(thread)).toBe(isOld);
+      await store.close();
+    },
+  );
 
   test('of a crew is pruned by the retention of its channel', async () => {
     using place = folder();

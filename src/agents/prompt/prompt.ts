@@ -85,10 +85,11 @@ export class SessionKnowledge {
   }
 
   /** True when a line belongs in the next prompt. `afterLine`: the number of the last line that the agent got. */
-  lacks({ line, author, message, change }: Line, agent: AgentId, afterLine: number): boolean {
+  lacks({ line, author, message, change, aside }: Line, agent: AgentId, afterLine: number): boolean {
     if (this.fresh) return true;
     if (this.history === 'posted') return line > this.upto;
-    const isOwn = message === null && author.id === agent;
+    // Another session wrote the report of a background run.
+    const isOwn = message === null && author.id === agent && aside !== true;
     const isKnown = isOwn || (message !== null && change === null && this.#messages.has(message));
     return !isKnown || (this.history === 'own' ? isOwn && this.cut && line > this.upto : line > afterLine);
   }
@@ -117,7 +118,7 @@ type PromptEffect = Extract<Effect, { type: 'prompt' }>;
  */
 export function floorWork(
   effect: PromptEffect,
-  floors: FloorPort,
+  floors: Pick<FloorPort, 'briefOf' | 'lines' | 'linesBetween' | 'message' | 'view'>,
   channel: ChannelId,
   knowledge: SessionKnowledge,
 ): Work {
@@ -131,7 +132,8 @@ export function floorWork(
   const startedAt = reason === 'grant' ? null : (view?.holder?.startedAt ?? null);
   const recent = startedAt === null ? [] : floors.lines(channel, TURN_LINES);
   const said = recent.filter(
-    ({ at, author }) => at >= (startedAt ?? 0) && author.kind === 'agent' && author.id === agent,
+    ({ at, author, aside }) =>
+      at >= (startedAt ?? 0) && author.kind === 'agent' && author.id === agent && aside !== true,
   );
   const ask = effect.brief === '' ? { ...effect, brief: floors.briefOf(channel, agent) } : effect;
   return { epoch, reason, lines, uptoLine, messages, open, said, view, ask };

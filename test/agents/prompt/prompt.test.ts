@@ -1,10 +1,17 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SessionKnowledge, buildPrompt, looksLikeHost, neutralised } from '../../../src/agents/prompt/prompt.ts';
+import {
+  SessionKnowledge,
+  buildPrompt,
+  floorWork,
+  looksLikeHost,
+  neutralised,
+} from '../../../src/agents/prompt/prompt.ts';
 import type { PromptParts } from '../../../src/agents/prompt/prompt.ts';
 import type { AgentSession } from '../../../src/agents/backends/backend.ts';
 import type { OrderPolicy } from '../../../src/turns/floor/policies.ts';
 import type { Line } from '../../../src/turns/view.ts';
+import { holding } from '../bench.ts';
 
 const BOUNDARY = 'b0a1f7c2';
 
@@ -68,6 +75,37 @@ describe('T87 the messages that a session received', () => {
       knowledge.lacks(line, 'dev', 0),
     );
     expect([lacked.length, lacked.at(-1)?.line]).toEqual([8_000, 8_000]);
+  });
+});
+
+describe('the report of a background run', () => {
+  const report: Line = { ...agent(3, 'dev', 'All tests pass.'), aside: true };
+
+  test.each([['own'], ['posted'], [undefined]] as const)(
+    'reaches the next turn of its agent, whose session wrote another line (history %s)',
+    (history) => {
+      const knowledge = known(history);
+      const { text, ...turn } = buildPrompt(parts({ knowledge }));
+      const before = { channel: 'console:demo', epoch: 1, reason: 'grant', messages: [], open: [] } as const;
+      const shown = { ...before, lines: [person(1, 'x')], saidSoFar: [], roster: [], longest: 1, text };
+      knowledge.prompted({ ...turn, ...shown }, 2);
+      knowledge.begin({ posted: POSTING, own: REMEMBERING, none: SESSION }[history ?? 'none'], () => BOUNDARY);
+      expect(knowledge.lacks(report, 'dev', 2)).toBe(true);
+    },
+  );
+
+  test('is no part of the turn that its agent has meanwhile', () => {
+    const begun = agent(4, 'dev', 'I begin.');
+    const view = holding('dev', 2);
+    const floors = { view: () => view, lines: () => [report, begun], linesBetween: () => [], message: () => null };
+    const effect = { type: 'prompt', agent: 'dev', epoch: 2, reason: 'resume', afterLine: 2, uptoLine: 4 } as const;
+    const work = floorWork(
+      { ...effect, messages: [], open: [] },
+      { ...floors, briefOf: () => '' },
+      'console:demo',
+      known('own'),
+    );
+    expect(work.said).toEqual([begun]);
   });
 });
 

@@ -104,10 +104,11 @@ export function isForOwnTool(
 export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolRequest[] {
   const names = new Set(updates.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
   const kinds = new Set(updates.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
-  // A title can make a verdict stricter.
+  // A title can make a verdict stricter, never milder: `fetch` comes besides what the agent reports.
   const isVague = [...kinds].every((kind) => VAGUE.has(kind));
-  if (isVague && updates.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`)))
-    kinds.add('fetch');
+  const isOfTheWeb =
+    isVague && updates.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`));
+  const counted = [...orNull(kinds), ...(isOfTheWeb ? (['fetch'] as const) : [])];
   const accounts = updates.map((call) => ({ input: call.rawInput, locations: pathsOf(call) }));
   const speaking = accounts.filter(({ input, locations }) => (input ?? null) !== null || locations.length > 0);
   const told = Object.assign({}, ...speaking.flatMap(({ input }) => (isRecord(input) ? [input] : [])));
@@ -116,7 +117,7 @@ export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolReque
     locations,
   }));
   return (whole.length > 0 ? whole : accounts.slice(-1)).flatMap((account) =>
-    orNull(names).flatMap((name) => orNull(kinds).map((kind) => ({ ...account, name, kind }))),
+    orNull(names).flatMap((name) => counted.map((kind) => ({ ...account, name, kind }))),
   );
 }
 

@@ -162,6 +162,12 @@ describe('a coding agent with a gate', () => {
     expect(uses).toContain('fetch');
   });
 
+  test.each([['other'], [null]] as const)('of kind %s is not allowed because of a title about the web', (kind) => {
+    const told = toolCallOf({ toolCallId: 't', title: 'google it, then deploy', name: 'deploy', kind, rawInput: {} });
+    const kinds = toolRequestsOf([told]).map((request) => toolUse(request, null).parts[0].kind);
+    expect(kinds).toEqual(['other', 'fetch']);
+  });
+
   test('has a call judged by its whole input when several reports hold parts of the input', () => {
     const told = [{ cwd: '/work' }, { command: 'npm test' }, { command: 'npm publish' }].map((rawInput) =>
       toolCallOf({ toolCallId: 't', title: 'Run', kind: 'execute', rawInput }),
