@@ -289,7 +289,9 @@ export class App {
   async #openThread(channel: ChannelId, name: string, key: string): Promise<ChannelId> {
     const adapter = this.#adapterOf(channel);
     if (adapter?.openThread === undefined) throw new Error(`the platform of ${channel} opens no threads`);
-    return (await adapter.openThread(channel, name, key)).id;
+    const { id } = await adapter.openThread(channel, name, key);
+    await this.#threads.keepParent(id, channel);
+    return id;
   }
 
   #plans(): Plans {

@@ -13,8 +13,8 @@ type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
 /** A thread at rest without messages for this time loses its floor. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
 const OWNER = 'threads';
-/** `forgotten`: the thread has no floor of its own any more. Its parent is kept for the thread's messages. */
-const keptSchema = z.object({ parent: z.string(), name: z.string(), forgotten: z.literal(true).optional() });
+/** `parentOnly`: the thread is not in `within`. Its messages are kept as long as those of its parent. */
+const keptSchema = z.object({ parent: z.string(), name: z.string(), parentOnly: z.literal(true).optional() });
 
 /** The threads that have floors of their own. Survive restarts. */
 export class Threads {
@@ -28,13 +28,13 @@ export class Threads {
 
   load(): void {
     for (const [id, value] of this.#store.keyValues.remembered(OWNER)) {
-      const { parent, name, forgotten } = keptSchema.parse(JSON.parse(value));
+      const { parent, name, parentOnly } = keptSchema.parse(JSON.parse(value));
       this.#parents.set(id, parent);
-      if (forgotten !== true) this.#known.set(id, { id, parent, name });
+      if (parentOnly !== true) this.#known.set(id, { id, parent, name });
     }
   }
 
-  /** The channel of a stored thread, also of a forgotten one; `undefined` for other ids. */
+  /** The channel of a thread in the store that was loaded; `undefined` for other ids. */
   parentOf(id: ChannelId): ChannelId | undefined {
     return this.#parents.get(id);
   }
@@ -51,7 +51,13 @@ export class Threads {
     await this.#store.keyValues.remember(OWNER, id, JSON.stringify({ parent, name }));
   }
 
-  /** Removes threads at rest without messages for a week. Resolves with their ids. */
+  /** Stores the channel of a thread that is not in `within`. Does nothing when the thread is. */
+  async keepParent(id: ChannelId, parent: ChannelId): Promise<void> {
+    const kept = { parent, name: '', parentOnly: true };
+    if (!this.#known.has(id)) await this.#store.keyValues.remember(OWNER, id, JSON.stringify(kept));
+  }
+
+  /** Removes threads at rest without messages for a week, except their channel. Resolves with their ids. */
   async forgetOld(now: Instant): Promise<readonly ChannelId[]> {
     const awake = new Set(this.#store.floors.awake());
     const forgotten: ChannelId[] = [];
@@ -59,7 +65,7 @@ export class Threads {
       if (now - (this.#store.lastSeen(id)?.sentAt ?? 0) <= FORGET_AFTER_MS) continue;
       const { parent = '' } = this.#known.get(id) ?? {};
       this.#known.delete(id);
-      await this.#store.keyValues.remember(OWNER, id, JSON.stringify({ parent, name: '', forgotten: true }));
+      await this.keepParent(id, parent);
       forgotten.push(id);
     }
     return forgotten;

@@ -443,18 +443,17 @@ function outdatedAnswer({ channel, drawnFor }: Request, context: CommandContext)
   return context.runs?.answered(channel, drawnFor) ?? OUTDATED.question;
 }
 
-function operates(person: Person, context: CommandContext): boolean {
-  const agents = context.roster.list().map((agent) => agent.id);
-  return mayOperate(person, context.operators(), agents);
+function operates(person: Person, context: CommandContext, named = context.operators()): boolean {
+  const agents = context.roster.list().map(({ id }) => id);
+  return mayOperate(person, named, agents);
 }
 
 function refusalTo({ path }: Invocation, { channel, person, values }: Request, context: CommandContext): string | null {
   const isAnswer = (path === 'allow' || path === 'answer' || path === 'reject') && values.question !== undefined;
   const approvers = isAnswer ? (context.runs?.approvers(channel, values.question ?? 0) ?? null) : null;
   if (approvers !== null && 'only' in approvers) {
-    const agents = context.roster.list().map(({ id }) => id);
     const named = { users: approvers.only, roles: approvers.only };
-    return mayOperate(person, named, agents)
+    return operates(person, context, named)
       ? null
       : `Only these people or roles may decide this request: ${list(approvers.only, String)}.`;
   }

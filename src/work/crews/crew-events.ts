@@ -6,7 +6,6 @@ import {
   STEP_KINDS,
   LEAVING_REASONS,
   WORKER_WAITS,
-  WORKER_SYMBOLS,
   assignedSchema,
   meetingSchema,
   plannedStepSchema,
@@ -17,17 +16,16 @@ import {
   replySchema,
   crewSettingsSchema,
   workerQuestionSchema,
+  workerStatusSchema,
   worktreeSchema,
 } from './crew.ts';
 import { workSchema } from '../reviews/review.ts';
-import type { WorkerStatus } from './crew.ts';
 
 const text = z.string();
 const worker = text;
 const epoch = z.number();
 const by = text;
 const instant = z.number();
-const status = z.enum(Object.keys(WORKER_SYMBOLS) as [WorkerStatus, ...WorkerStatus[]]);
 const verdict = z.enum(['green', 'red', 'flaky', 'none']);
 const spent = {
   input: z.number(),
@@ -169,7 +167,7 @@ const CREW_FACTS = {
   approvalAsked: COMMANDS.ASK,
   approvalGiven: COMMANDS.APPROVE,
   ticketAssigned: { worker, ticket: assignedSchema, maxSteps: z.int() },
-  workerMoved: { worker, from: status, to: status, trigger: text },
+  workerMoved: { worker, from: workerStatusSchema, to: workerStatusSchema, trigger: text },
   worktreeMade: { worker },
   workerSeated: { worker },
   stepAsked: { worker, kind: z.enum(STEP_KINDS), about: text },

@@ -10,7 +10,8 @@ export const WORKER_SYMBOLS = { idle: '○', ready: '◐', working: '●', done:
 
 export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
 
-const STATUSES = ['idle', 'ready', 'working', 'done', 'stuck'] as const satisfies readonly WorkerStatus[];
+/** A worker's state in stored facts. */
+export const workerStatusSchema = z.enum(Object.keys(WORKER_SYMBOLS) as [WorkerStatus, ...WorkerStatus[]]);
 
 const WORKER_TRANSITIONS: Readonly<Record<WorkerStatus, readonly WorkerStatus[]>> = {
   idle: ['ready'],
@@ -199,7 +200,7 @@ const workerSchema = z.strictObject({
   agent: text,
   /** File patterns. The worker gets tickets whose `touches` overlap them, and those that people assign. Absent: all. */
   touches: z.array(text).exactOptional(),
-  status: z.enum(STATUSES),
+  status: workerStatusSchema,
   startedAt: instant,
   ticket: assignedSchema.nullable(),
   prepared: z.boolean(),

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { Threads } from '../../../src/runtime/thread-registry.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
 import type { Work } from './played.ts';
@@ -319,6 +320,15 @@ test('a step has its own limits on the floor of its ticket: 3,600 s, and 900 s w
   const floor = room.store.floors.state(worker()?.ticket?.thread ?? '');
   expect(floor?.settings.maxTurnMs).toBe(3_600_000);
   expect(floor?.seats.find(({ agent }) => agent === 'web-a')?.timeoutMs).toBe(900_000);
+  release();
+  await finished(room, 1);
+});
+
+test('messages of a ticket’s thread are kept as long as those of the crew’s channel', async () => {
+  const { room, release, worker } = await held();
+  const threads = new Threads(room.store);
+  threads.load();
+  expect(threads.parentOf(worker()?.ticket?.thread ?? '')).toBe(CHANNEL);
   release();
   await finished(room, 1);
 });
