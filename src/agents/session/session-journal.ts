@@ -21,12 +21,15 @@ const recordedMove = z.object({
 const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trigger: trigger.nullable() });
 
 /**
- * A stored move of a session, with the cause of its last loss. Each move holds all counters, so a move that could not
- * be stored is covered by the next move.
+ * A stored move of a session. `cause`: why a session was last lost or could not be opened. Each move holds all
+ * counters, so a move that could not be stored is covered by the next move.
  */
 export type RecordedMove = Readonly<z.infer<typeof recordedMove>>;
 
-/** The stored state of a session: the result, the trigger and the cause of its last stored move. */
+/**
+ * The stored state of a session: the result, the trigger and the `cause` of its last stored move. `lastCause`: that
+ * `cause`, which may be older than the move.
+ */
 export type KeptSession = Readonly<z.infer<typeof keptSession>>;
 
 /** The store of sessions, by channel and agent. */

@@ -37,7 +37,10 @@ export type Answer = {
   readonly fields?: Readonly<Record<string, string>>;
 };
 
-/** A parsed command with its channel and author. `drawnFor`: absent when the command came from no button. */
+/**
+ * A parsed command with its channel and author. `drawnFor`: the question or turn that the pressed button was drawn for;
+ * absent when no button was pressed.
+ */
 export type Request = {
   readonly channel: ChannelId;
   readonly person: Person;

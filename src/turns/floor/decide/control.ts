@@ -121,7 +121,7 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
     decision.record({ type: 'exchangeOpened' });
   } else if (exchange !== null) return 'nothing-to-resume';
   else {
-    // Messages that the stop kept open no exchange by themselves.
+    // On a stopped floor, held messages do not open an exchange by themselves.
     const isBegun = (stopped || held.length === 0) && beginsAgain(decision);
     if (!isBegun && held.length === 0) return 'nothing-to-resume';
   }

@@ -107,7 +107,7 @@ export function wake(decision: DecisionBuilder, asked = false): void {
   for (const message of news) prioritiseFor(decision, message);
 }
 
-/** Whether a new message of a person is pending. On a stopped floor, messages that the stop kept do not count. */
+/** Whether a new message of a person is pending. On a stopped floor, held messages do not count. */
 function isPersonSince(decision: DecisionBuilder): boolean {
   return (decision.floor.stopped ? decision.unplaced : pending(decision)).some(isNewFromPerson);
 }
@@ -162,8 +162,8 @@ export function byHolder<A extends Act>(
 }
 
 /**
- * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections, and say
- * texts while its request is open.
+ * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections. It may say
+ * texts while its request is open, unless a restart ended its generation.
  */
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';

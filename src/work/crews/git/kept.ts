@@ -28,8 +28,9 @@ const DURABLE = ['-c', 'core.fsync=all'];
 /**
  * Stores all files of a worktree that git does not ignore, staged, unstaged and new, as a commit under the next number
  * of `refPrefix`. Index, files and branch stay as they are. An index that differs from the files and from HEAD becomes
- * the last parent. Does not store work that the newest ref already holds. Stores nothing when files and index are as in
- * HEAD, and HEAD is in a branch or another ref. With `always`, stores also then. Throws `KeepError`.
+ * the last parent. When the newest ref has the same files and the same HEAD, returns that ref and stores nothing, even
+ * if the index differs. Stores nothing when files and index are as in HEAD, and HEAD is in a branch or another ref,
+ * unless `always` is set. Throws `KeepError`.
  */
 export async function storeWork(
   repository: Repository,
