@@ -272,7 +272,7 @@ export type ChatAdapter = {
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**
-   * Returns channels with messages that the intake may not have got, for an adapter that loses nothing. Missing: no
+   * Returns channels with messages that the intake may not have got, for an adapter without `losesEvents`. Missing: no
    * such channels.
    */
   unheard?(): readonly ChannelId[];

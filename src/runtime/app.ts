@@ -212,8 +212,8 @@ export class App {
   }
 
   /**
-   * Starts on this machine. When it resolves, messages of platforms that lose nothing are accepted. Floors with work
-   * in progress resume in `connect`, or before their next command.
+   * Starts on this machine. Resolves when messages are accepted from platforms without `losesEvents`. `connect`
+   * connects the others. Floors with work in progress resume in `connect`, or before their next command.
    */
   async start(): Promise<void> {
     this.#connectTrust();

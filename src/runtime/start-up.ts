@@ -37,7 +37,7 @@ export class StartUp {
     this.#ports = ports;
   }
 
-  /** Starts the adapters that lose no messages. Resolves when they are started. */
+  /** Starts the adapters without `losesEvents`. Resolves when they are started. */
   async begin(): Promise<void> {
     const { adapters, manager, agents, begin, config } = this.#ports;
     const plans = this.#ports.plans();

@@ -120,7 +120,11 @@ function speechOf(
   };
 }
 
-/** Where threads have floors of their own, opens the missing floors and returns no threads. */
+/**
+ * Finds the newest threads of a channel with messages after `start`, at most `THREADS_READ`. Returns them as `sharing`
+ * if threads share the channel's floor. If threads have floors of their own, opens the missing floors instead, and
+ * `sharing` is empty.
+ */
 async function threadsSharing(ports: HistoryPorts, place: Place, start: string): Promise<Threads> {
   const own = platformChannel(place.id);
   const guild = ports.places.guildOf(own);

@@ -9,12 +9,15 @@ import type { ProcessGroup } from '../process/process-group.ts';
  */
 type ServerProgram = Parameters<typeof startProcessGroup>[0] & { readonly stopGraceMs: number };
 
-/** Most bytes that a server may send between two answers or messages to the server; most bytes of one HTTP answer. */
+/**
+ * The most bytes that a server may send without an answer. The count begins anew with each answer of the server and
+ * each message to the server. Also the most bytes of one line and of one HTTP answer.
+ */
 const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
 /**
  * An MCP server as a program of this machine. The server's process group ends with the server. Lines that are no
- * messages are skipped. A server that sends more than `LONGEST_MESSAGE` without an answer is ended.
+ * messages are skipped. A server that sends more than `LONGEST_MESSAGE` allows is ended.
  */
 export class StdioTransport implements Transport {
   onclose?: () => void;

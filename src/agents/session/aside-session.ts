@@ -19,7 +19,7 @@ export type AsideOrder = {
   /** The person who requested the run. The prompt counts as this person's message. */
   readonly by: { readonly id: string; readonly name: string };
   readonly prompt: string;
-  /** Longest time without a sign of work before the run times out, in milliseconds. */
+  /** The longest time without a sign of work before the run times out, in milliseconds. Not while a call is open. */
   readonly timeoutMs: number;
   /** The model of the run; default: the agent's model. */
   readonly model?: string;

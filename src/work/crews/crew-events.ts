@@ -113,17 +113,17 @@ const COMMANDS = {
   /** Main moved while the merge was made or tested, or the merge may no longer be made. */
   MOVED: { worker },
   /**
-   * The worktree is stored, and removed unless its worker was killed. A folder with files that is no worktree any more
-   * stays as it is. `kept`: the ref of the stored work; `null` for none. `branch`: the branch, if the ticket's next
-   * worker goes on from its commits.
+   * The worktree's work is stored. The worktree is removed, unless its worker was killed. A folder with files that is
+   * no worktree any more stays as it is. `kept`: the ref of the stored work; `null` for none. `branch`: the branch, if
+   * the ticket's next worker goes on from its commits.
    */
   CLEARED: { worker, ticket: text, kept: text.nullable(), branch: text.exactOptional() },
   /** The worktree of the ticket is gone, or the ticket is closed when Conch opens the crew. */
   LOST: { worker, why: text },
   KILL: { worker, by },
   /**
-   * Stores and removes the worktree of a worker, also the worktree that a killed worker left. Refused while the merge
-   * of the worker becomes main.
+   * Stores the work of a worker's worktree and removes the worktree, also one that a killed worker left. Refused while
+   * the merge of the worker becomes main.
    */
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
@@ -238,8 +238,8 @@ const CREW_FACTS = {
   pullClosed: { worker, number: z.int(), why: text },
   leaving: { worker, why: z.enum(LEAVING_REASONS), words: text },
   /**
-   * A worktree was stored. `kept`: the ref of the stored work; `null` when nothing was to be stored, or the crew has
-   * the ref. `stays`: the worktree stays, because the worker was killed. `branch`: as in `CLEARED`.
+   * A worktree's work was stored. `kept`: the ref of the stored work; `null` when there was no work to store, or the
+   * crew has the ref. `stays`: the worktree stays, because the worker was killed. `branch`: as in `CLEARED`.
    */
   worktreeCleared: {
     worker,

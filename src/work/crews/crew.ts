@@ -256,11 +256,11 @@ const workerSchema = z.strictObject({
   votes: z.array(voteSchema).exactOptional(),
   /** The question to people. `step`: the step that follows when they say "continue". Absent: a step of kind `step`. */
   waiting: workerQuestionSchema.extend({ since: instant, step: plannedStepSchema.exactOptional() }).nullable(),
-  /** Set while the worker leaves its ticket: until its worktree is stored, by the command `CLEARED`. */
+  /** Set while the worker leaves its ticket: until `CLEARED` reports its work as stored. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
   /**
-   * The worktree that a killed worker left: stored and removed when the worker gets a ticket. `due`: a person asked to
-   * remove the worktree now.
+   * The worktree that a killed worker left. When the worker gets a ticket, the work in it is stored and the worktree
+   * removed. `due`: a person asked to remove the worktree now.
    */
   left: assignedSchema
     .pick({ id: true, session: true, worktree: true, branch: true })

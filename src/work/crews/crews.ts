@@ -187,13 +187,13 @@ export type MergeStarted = (main: string, lands?: true) => Promise<boolean>;
 
 type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
 
-/** The ticket of a worktree that is stored and removed. `slot`: absent when its ports were given back before. */
+/** The ticket of a worktree whose work `clear` stores. `slot`: absent when its ports were released before. */
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
- * Why a worktree is stored. `over`: its worker was killed before, and now has another ticket or people remove the
- * worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: the ticket is open, and its
- * next worker goes on from the branch.
+ * Why a worktree's work is stored. `over`: its worker was killed before, and now has another ticket or people remove
+ * the worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: the ticket is open, and
+ * its next worker goes on from the branch.
  */
 export type LeftWork = {
   readonly why: NonNullable<Worker['leaving']>['why'] | 'over';

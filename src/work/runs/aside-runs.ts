@@ -27,7 +27,10 @@ export type AsideTask = {
   readonly model?: string;
   /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly tools: readonly string[] | null;
-  /** The longest time without a report of work, in milliseconds. After it, the agent counts as lost. */
+  /**
+   * The longest time without a report of work, in milliseconds. After it, the agent counts as lost. While a tool call
+   * is open, its `limitMs` counts instead; without `limitMs`, the agent is not lost.
+   */
   readonly timeoutMs: number;
 };
 

@@ -180,8 +180,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Returns the ending for a stop reason. Posts an explanation, if the reason is known, when the answer has no text or
-   * no text follows a denied call.
+   * Returns the ending for a stop reason. When no text follows a denied call, first posts which call was denied. When
+   * no call was denied and the answer has no text, first posts the text of `SILENCES` for the stop reason, if any.
    */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };

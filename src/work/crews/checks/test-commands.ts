@@ -39,7 +39,10 @@ export const RUNNER_FILES: readonly string[] = [
   ...RULES.map(({ file }) => file),
 ];
 
-/** The test runners whose files are at the root of main, one for each name. */
+/**
+ * The test runners that files at the root of main show, one for each name. A file whose text names no tests, such as a
+ * Makefile without the target `test`, shows none.
+ */
 export function findRunners(read: ReadAtMain): readonly TestRunner[] {
   const found: TestRunner[] = [];
   const script = packageScript(read);
