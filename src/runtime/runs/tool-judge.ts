@@ -78,7 +78,7 @@ export type CallCircumstances = {
   readonly clean?: (text: string) => string;
 };
 
-/** Judges a call by the present rules. Each account of the call is judged; the strictest verdict counts. */
+/** Judges a call by the present rules. Judges each use of a tool in `accounts`; the strictest verdict counts. */
 export function judgeCall(
   config: Config,
   seat: RunSeat,

@@ -207,7 +207,7 @@ const CREW_FACTS = {
   reviewDue: { worker, question: workerQuestionSchema.nullable() },
   reviewBegun: { worker, review: text, work: workSchema },
   reviewOver: { worker, passed: z.boolean(), why: text, tree: text.nullable() },
-  /** A person does not wait for the end of the review. */
+  /** The command `MERGE` ended a review early. `review`: the id of the review, which is cancelled. */
   reviewCut: { worker, review: text, by },
   /** People are asked. `step`: the step that follows when they say "continue"; absent for a step of kind `step`. */
   waited: { worker, for: z.enum(WORKER_WAITS), why: text, step: plannedStepSchema.exactOptional() },
