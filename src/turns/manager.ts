@@ -61,7 +61,7 @@ const AGAIN_MS = 1_000;
  */
 const EARLY_KEPT = 1_000;
 
-/** A tick can find its deadline moved. A channel where this many ticks in a row do nothing has a bug. */
+/** The store has a bug when it still names a channel after this many ticks in a row that found nothing due. */
 const MOST_IN_VAIN = 3;
 
 /** The entry point of all floors. Keeps one alarm for the earliest deadline of all channels. */
@@ -320,31 +320,42 @@ export class TurnManager {
       const due = channels.filter((channel) => vain.get(channel) !== MOST_IN_VAIN);
       if (due.length === 0 || !this.#running) return this.#arm(next);
       const failures = new Set<unknown>();
+      const idle: ChannelId[] = [];
       const meet = async (channel: ChannelId): Promise<void> => {
         try {
-          vain.set(channel, await this.#meet(channel, { before, vain: vain.get(channel) ?? 0 }));
+          if (!(await this.#meet(channel, before))) idle.push(channel);
         } catch (error) {
           vain.set(channel, MOST_IN_VAIN);
           failures.add(error);
         }
       };
       await Promise.all(due.map(meet));
+      const again = idle.length === 0 ? [] : (await this.#ports.store.floors.due(before)).keys;
+      for (const channel of idle) {
+        const times = again.includes(channel) ? (vain.get(channel) ?? 0) + 1 : 0;
+        vain.set(channel, times);
+        if (times === MOST_IN_VAIN) failures.add(stillDue(channel, before));
+      }
       for (const failure of failures) this.#unmet(failure);
     }
   }
 
-  async #meet(channel: ChannelId, { before, vain }: { before: Instant; vain: number }): Promise<number> {
+  /** Resolves with `false` when the tick found nothing due: another command has moved the deadline. */
+  async #meet(channel: ChannelId, before: Instant): Promise<boolean> {
     const { ok, state } = await this.apply(channel, { type: 'tick' });
     const left = nextDeadline(state);
-    const isLeft = (left !== null && left <= before) || (!ok && vain + 1 === MOST_IN_VAIN);
-    if (isLeft) throw new Error(`impossible: ${channel} is due at ${before} and stays so after its tick`);
-    return ok ? 0 : vain + 1;
+    if (left !== null && left <= before) throw stillDue(channel, before);
+    return ok;
   }
 
   #unmet(error: unknown): void {
     this.#arm(this.#ports.clock.now() + AGAIN_MS);
     this.#ports.failed(error);
   }
+}
+
+function stillDue(channel: ChannelId, before: Instant): Error {
+  return new Error(`impossible: ${channel} is due at ${before} and stays so after its tick`);
 }
 
 const DRAFTS = 'drafts';

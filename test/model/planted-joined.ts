@@ -345,14 +345,14 @@ export const PLANTED_CLICKS: readonly Planted[] = [
   {
     name: 'whoever is no approver decides when he operates',
     file: EXECUTE,
-    find: 'return mayOperate(person, named, agents)\n',
-    replace: 'return operates(person, context) || mayOperate(person, named, agents)\n',
+    find: 'return operates(person, context, named)\n',
+    replace: 'return operates(person, context) || operates(person, context, named)\n',
   },
   {
     name: 'an agent that is named among the approvers decides',
     file: EXECUTE,
-    find: 'const agents = context.roster.list().map(({ id }) => id);\n    const named',
-    replace: 'const agents: string[] = [];\n    const named',
+    find: 'return operates(person, context, named)\n',
+    replace: 'return mayOperate(person, named, [])\n',
   },
   {
     name: 'a no counts, whoever says it',

@@ -55,8 +55,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'what is due in a millisecond counts as due',
     file: 'turns/manager.ts',
-    find: 'store.floors.due(before)',
-    replace: 'store.floors.due(before + 1)',
+    find: 'next } = await this.#ports.store.floors.due(before)',
+    replace: 'next } = await this.#ports.store.floors.due(before + 1)',
   },
   {
     name: 'a command is dated a millisecond ahead',

@@ -100,7 +100,7 @@ const TURNS: readonly Planted[] = [
   {
     name: 'an agent that waits lends the floor and nobody takes it',
     near: 'waits lend the floor',
-    file: 'decide/turns.ts',
+    file: 'decide/waits.ts',
     find: '  if (decision.floor.turn === null) goOn(decision);\n',
     replace: '',
   },
@@ -566,7 +566,7 @@ const TOUCH: readonly Planted[] = [
   {
     name: 'an agent that waits gets the answer that it missed though the platform cannot be heard',
     near: 'touch is lost, alone',
-    file: 'decide/turns.ts',
+    file: 'decide/waits.ts',
     find: "const goesOn = isAnswered && gate(decision.floor, decision.at, 'holder') === null;",
     replace: 'const goesOn = isAnswered;',
   },

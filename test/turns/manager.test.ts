@@ -322,6 +322,35 @@ describe('a deadline that cannot be written', () => {
   });
 });
 
+test('a process that stands still around each of many ticks ends the turn when it stands still no longer', async () => {
+  const time = createTime();
+  let stoodStillMs = 0;
+  let left = 6;
+  const { port, floors } = new SlowFloors({
+    pass: async (moment) => {
+      const isFirst = left === 6 && moment.before === 'look is answered';
+      const isLater = left < 6 && moment.before === 'commit is answered' && moment.command.type === 'tick';
+      if (floors.get(A)?.turn?.agent !== 'pm' || left === 0 || !(isFirst || isLater)) return;
+      left -= 1;
+      // The deadline passes 500 ms after the standstill began, so the first one moves it 500 ms past the present.
+      time.pass(2_000);
+      stoodStillMs += isFirst ? 2_500 : 2_000;
+    },
+  });
+  const store = { ...port, floors: { ...port.floors, awake: () => [...floors.keys()] } };
+  const failures: unknown[] = [];
+  const clock = { now: () => time.clock.now(), stoodStillMs: () => stoodStillMs };
+  const { timers } = time;
+  const manager = new TurnManager({ ...portsOf(store), clock, timers, failed: (error) => void failures.push(error) });
+  await seat(manager, A);
+  await time.advance(LIMIT_MS);
+  expect([failures, left]).toEqual([[], 0]);
+  expect(store.floors.state(A)?.turn?.agent).toBe('pm');
+  await time.advance(15_000);
+  expect(store.floors.state(A)?.turn?.agent).toBe('dev');
+  manager.stop();
+});
+
 test('T48 a channel that stays due after its tick is reported as an error, without an endless loop', async () => {
   let looks = 0;
   const time = createTime();

@@ -5,7 +5,7 @@ import { choose, extend, grantTo, mode, order, pause, resumeFloor, skip, start, 
 import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
-import { amend, byHolder, completeTurn, end, injected, receive, say, spend, wait, work } from './decide/turns.ts';
+import { amend, byHolder, completeTurn, end, injected, receive, say, spend, work } from './decide/turns.ts';
 import {
   decideRequest,
   forbidden,
@@ -17,6 +17,7 @@ import {
   tellTools,
   use,
   withdraw,
+  wait,
 } from './decide/waits.ts';
 import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts';
 import { askTaskTurn, beginTask, endTask, holdTask, setReviewer, tellTask } from './decide/task-turns.ts';

@@ -23,18 +23,7 @@ import type { FactOf, Fate } from '../fact.ts';
 import type { Floor, Held, Seat, Turn } from '../floor.ts';
 import { gate, NOBODY, OVERFLOW } from '../gate.ts';
 import { isGrantable, nextUp, policyOf } from '../next-speaker.ts';
-import {
-  askOf,
-  findSeat,
-  findTurn,
-  isGenerating,
-  missedBy,
-  seatOf,
-  speaking,
-  turnOf,
-  turnsOf,
-  waitOf,
-} from '../seats.ts';
+import { askOf, findSeat, findTurn, isGenerating, missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
@@ -269,45 +258,6 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
   const isDone = rounds !== 0 && seatOf(floor, agent).taken >= rounds;
   if (!isDone) return false;
   return floor.seats.every(({ agent: other, status }) => other === agent || status === 'OFFLINE' || status === 'IDLE');
-}
-
-/**
- * Pauses the turn until a message, or the asked agent, answers. Without an asked agent, a message that was not
- * injected, or did not fit into the prompt, counts as an answer and ends the wait at once.
- */
-export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
-  if (of !== undefined) return ask(decision, turn, of);
-  const { agent, epoch } = turn;
-  const { waitTimeoutMs, waitPolicy } = decision.floor.settings;
-  const isAnswered = turn.unseen.length > 0;
-  const goesOn = isAnswered && gate(decision.floor, decision.at, 'holder') === null;
-  const parked = waitPolicy === 'release' && !goesOn ? { parked: true as const } : {};
-  const until = { reason: 'answer', deadlineAt: decision.at + waitTimeoutMs } as const;
-  decision.record({ type: 'turnWaited', agent, epoch, wait: until, ...parked });
-  decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
-  if (goesOn) resume(decision, turnOf(decision.floor, agent), 'answered');
-  else if (isAnswered) decision.record({ type: 'waitAnswered', agent, messages: [], ready: true });
-  if (decision.floor.turn === null) goOn(decision);
-  return null;
-}
-
-/** The most agents that wait for other agents' answers at once. */
-const MOST_ASKS = 5;
-
-function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Refusal | null {
-  const { parked, settings } = decision.floor;
-  const askers = parked.filter((turn) => askOf(turn) !== null);
-  const seat = findSeat(decision.floor, of);
-  if (seat === undefined || of === agent) return 'not-seated';
-  if (askers.some((turn) => turn.agent === of)) return 'asks-back';
-  if (seat.status === 'OFFLINE' || (seat.status === 'QUEUED' && !seat.present)) return 'offline';
-  if (seat.status !== 'QUEUED') return 'not-queued';
-  if (askers.length >= MOST_ASKS) return 'asks-too-deep';
-  const until = { reason: 'answer', deadlineAt: decision.at + settings.waitTimeoutMs, of } as const;
-  decision.record({ type: 'turnWaited', agent, epoch, wait: until, parked: true });
-  decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
-  goOn(decision);
-  return null;
 }
 
 /** Records usage, also after the end of the turn. */

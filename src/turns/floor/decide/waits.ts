@@ -2,14 +2,54 @@ import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { tellAnswer } from './decision-builder.ts';
+import { resume, tellAnswer } from './decision-builder.ts';
 import { UNSHOWN, answerAside, askedWords, decidedBeside, namedAs, questionOf, shownAside } from './asides.ts';
 import { comeBack } from './membership.ts';
-import { afterInterrupt, dispatch } from './turns.ts';
+import { afterInterrupt, dispatch, goOn } from './turns.ts';
 import type { Turn } from '../floor.ts';
-import { asideOf, findTurn, isAnswerTo, openQuestion, seatOf, waitOf } from '../seats.ts';
+import { gate } from '../gate.ts';
+import { askOf, asideOf, findSeat, findTurn, isAnswerTo, openQuestion, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
+
+/**
+ * Pauses the turn until a message, or the asked agent, answers. Without an asked agent, a message that was not
+ * injected, or did not fit into the prompt, counts as an answer and ends the wait at once.
+ */
+export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
+  if (of !== undefined) return ask(decision, turn, of);
+  const { agent, epoch } = turn;
+  const { waitTimeoutMs, waitPolicy } = decision.floor.settings;
+  const isAnswered = turn.unseen.length > 0;
+  const goesOn = isAnswered && gate(decision.floor, decision.at, 'holder') === null;
+  const parked = waitPolicy === 'release' && !goesOn ? { parked: true as const } : {};
+  const until = { reason: 'answer', deadlineAt: decision.at + waitTimeoutMs } as const;
+  decision.record({ type: 'turnWaited', agent, epoch, wait: until, ...parked });
+  decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
+  if (goesOn) resume(decision, turnOf(decision.floor, agent), 'answered');
+  else if (isAnswered) decision.record({ type: 'waitAnswered', agent, messages: [], ready: true });
+  if (decision.floor.turn === null) goOn(decision);
+  return null;
+}
+
+/** The most agents that wait for other agents' answers at once. */
+const MOST_ASKS = 5;
+
+function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Refusal | null {
+  const { parked, settings } = decision.floor;
+  const askers = parked.filter((turn) => askOf(turn) !== null);
+  const seat = findSeat(decision.floor, of);
+  if (seat === undefined || of === agent) return 'not-seated';
+  if (askers.some((turn) => turn.agent === of)) return 'asks-back';
+  if (seat.status === 'OFFLINE' || (seat.status === 'QUEUED' && !seat.present)) return 'offline';
+  if (seat.status !== 'QUEUED') return 'not-queued';
+  if (askers.length >= MOST_ASKS) return 'asks-too-deep';
+  const until = { reason: 'answer', deadlineAt: decision.at + settings.waitTimeoutMs, of } as const;
+  decision.record({ type: 'turnWaited', agent, epoch, wait: until, parked: true });
+  decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
+  goOn(decision);
+  return null;
+}
 
 /** Called when an interrupted generation has stopped. */
 export function interrupted(decision: DecisionBuilder, command: CommandOf<'interrupted'>): Refusal | null {
