@@ -19,7 +19,7 @@ function used(tokens: number): Usage {
   return { tokens, costMicros: 2 * tokens, use: { ...use, source: 'computed', outcome: 'answered' } };
 }
 
-test('stores a model call with the person who asked and the run it belongs to', async () => {
+test('stores a model call, also after its run, with the person who asked and the run it belongs to', async () => {
   using place = folder();
   const { backend, sessions } = puppetry();
   const time = createTime();
@@ -51,7 +51,12 @@ test('stores a model call with the person who asked and the run it belongs to', 
   first.ends({ how: 'completed' });
   (await speaking(2)).report?.usage(used(400));
   await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, '/run start dev look');
-  (await atWork(({ channel }) => channel !== CHANNEL)).report?.usage(used(800));
+  const aside = await atWork(({ channel }) => channel !== CHANNEL);
+  aside.report?.usage(used(800));
+  aside.report?.text('Done.');
+  aside.ends({ how: 'completed' });
+  await time.advance(1_000);
+  aside.report?.usage(used(1_600));
   await app.stop();
   const rows = readLedger(place.file(), 0);
   expect(rows.map(({ agent, epoch, requestedBy, run, tokens }) => [agent, epoch, requestedBy, run, tokens])).toEqual([
@@ -59,6 +64,7 @@ test('stores a model call with the person who asked and the run it belongs to', 
     ['pm', 1, 'u1', `${CHANNEL} pm#1`, 200],
     ['dev', 2, 'u1', null, 400],
     ['dev', null, 'ada', `${CHANNEL} dev+#1`, 800],
+    ['dev', null, 'ada', `${CHANNEL} dev+#1`, 1_600],
   ]);
   expect(rows[0]).toMatchObject({ backend: 'fake', model: 'm-1', costMicros: 200, source: 'computed', ms: 40 });
   const told = verified(place.file(), { json: true, background: false });

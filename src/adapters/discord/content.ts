@@ -52,7 +52,7 @@ export function body<Rest extends { readonly flags?: number }>(
 
 /** Builds the body of an answer to a command or a button. */
 export function answerBody(text: string, how: { readonly ephemeral: boolean }): ReturnType<typeof body> {
-  return body(text, how.ephemeral ? { flags: EPHEMERAL } : {});
+  return body(finished(text), how.ephemeral ? { flags: EPHEMERAL } : {});
 }
 
 /**
@@ -78,7 +78,12 @@ function contentOf(content: Content, isWebhook: boolean, withFile = true): strin
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
   const { text } = shownOf(content, withFile);
-  return withPrefix(speaker, endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text, isWebhook);
+  return withPrefix(speaker, finished(text), isWebhook);
+}
+
+/** A finished text that ends like a draft would be deleted as one. */
+function finished(text: string): string {
+  return endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text;
 }
 
 /** Builds the body of one of Conch's messages, with its buttons. A card notifies nobody. */

@@ -203,6 +203,11 @@ export type SessionFailure = {
   readonly final: boolean;
 };
 
+/** Names the conversation of a seat. Differs for each model: a session with another model is another conversation. */
+export function sessionKeyOf({ channel, agent, model = '' }: Pick<SeatContext, 'channel' | 'agent' | 'model'>): string {
+  return `${channel}\n${agent}\n${model}`;
+}
+
 /**
  * An agent or its service failed. `terminal`: a retry will not help, for example after a rejected key or with a
  * missing binary.

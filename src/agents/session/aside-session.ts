@@ -136,9 +136,10 @@ export class AsideSession {
   }
 
   #hear(command: AgentCommand): void {
-    if (this.#isOver) return;
-    if (command.type === 'say') this.#texts.push(command.text);
-    else if (command.type === 'spend' || command.type === 'tellTools') this.#listener.told(command);
+    // Usage can be reported after the end.
+    if (command.type === 'spend' || command.type === 'tellTools') this.#listener.told(command);
+    else if (this.#isOver) return;
+    else if (command.type === 'say') this.#texts.push(command.text);
     else if (command.type === 'work') this.#listener.worked(command);
     else if (command.type === 'end' || command.type === 'wait') {
       this.#isOver = true;

@@ -184,7 +184,7 @@ function reviewCommands(fact: CrewFact, crew: Crew, { ticket, agent, review }: W
       return [{ type: 'START', ...order, settings: ways, ticket: task, work: fact.work }];
     }
     case 'reviewCut':
-      return [{ type: 'CANCEL', by: fact.by, reason: 'people merge it' }];
+      return [{ type: 'CANCEL', by: fact.by, reason: 'people decided to merge without it' }];
     case 'leaving':
       return review?.id == null ? [] : [{ type: 'CANCEL', by: '', reason: fact.words }];
     default:

@@ -258,7 +258,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
     case 'reviewOver':
       return ['review', `${fact.passed ? '✓' : '✗'} The review of ${ticket} ${fact.passed ? 'passed' : fact.why}`];
     case 'reviewCut':
-      return ['review', `✓ ${ticket} is merged without its review, as ${fact.by} decided`];
+      return ['review', `⏭ ${ticket} is to be merged without its review, as ${fact.by} decided`];
     case 'discovered':
       return [`note ${shortDigest(fact.text)}`, `💡 ${name} on ${ticket} found out: ${fact.text}`];
     case 'ticketProposed':

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { answerBody, body, bodyOf } from '../../../src/adapters/discord/content.ts';
+import { answerBody, body, bodyOf, endsWithCursor } from '../../../src/adapters/discord/content.ts';
 import { plainText } from '../../../src/adapters/discord/parse-message.ts';
 import type { Lookups } from '../../../src/adapters/discord/parse-message.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
@@ -67,4 +67,9 @@ test('pitfall 14: T53 links get no preview, neither in posts nor in edits', () =
   for (const kind of ['post', 'draft', 'card'] as const)
     expect((bodyOf({ ...post, kind }, true).flags ?? 0) & NO_PREVIEWS).toBe(NO_PREVIEWS);
   expect(answerBody(text, { ephemeral: true }).flags).toBe(NO_PREVIEWS | (1 << 6));
+});
+
+test('an answer that ends like a draft is not taken for one', () => {
+  const { content } = answerBody('The cursor is ▌', { ephemeral: false });
+  expect([endsWithCursor('The cursor is ▌'), endsWithCursor(content)]).toEqual([true, false]);
 });

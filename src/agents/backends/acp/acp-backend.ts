@@ -9,7 +9,7 @@ import { AcpSession } from './acp-session.ts';
 import { withSystem } from './acp-generation.ts';
 import { PromptRecord } from './prompt-record.ts';
 import type { AcpSettings } from './acp-session.ts';
-import { BackendError } from '../backend.ts';
+import { BackendError, sessionKeyOf } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { obeyedFiles } from '../../trust/agent-folder.ts';
 import { closedGate } from '../../trust/folder-trust.ts';
@@ -283,11 +283,6 @@ class Processes {
     const started = await startAsking(this.#kind, this.#server ?? null, this.#toolPort);
     return new AgentProcess(started, { timers, noise: told, lastWords, stopGraceMs });
   }
-}
-
-/** The key includes the model: a session with another model is another conversation. */
-function sessionKeyOf({ channel, agent, model = '' }: Pick<SeatContext, 'channel' | 'agent' | 'model'>): string {
-  return `${channel}\n${agent}\n${model}`;
 }
 
 /** Starts the agent with the settings that make it ask. */

@@ -6,7 +6,7 @@ import { ACP_PROFILES } from '../acp/acp-profiles.ts';
 import type { AcpProfile, AcpProfileName } from '../acp/acp-profiles.ts';
 import { AcpSession } from '../acp/acp-session.ts';
 import type { AcpSettings } from '../acp/acp-session.ts';
-import { AbsentError, BackendError } from '../backend.ts';
+import { AbsentError, BackendError, sessionKeyOf } from '../backend.ts';
 import type { AgentBackend, SeatContext } from '../backend.ts';
 import type { RemoteHost } from './remote-host.ts';
 import type { RemoteLink } from './remote-link.ts';
@@ -84,11 +84,6 @@ type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null;
 
 /** A conversation to continue. Behind a bridge the agent keeps using the first token and name of the floor's tools. */
 type Known = { readonly sessionId: string; readonly token: string | undefined; readonly server: string | undefined };
-
-/** The key includes the model: a session with another model is another conversation. */
-function sessionKeyOf({ channel, model = '' }: Pick<SeatContext, 'channel' | 'model'>): string {
-  return `${channel}\n${model}`;
-}
 
 /** ACP requires an absolute path. A bridge replaces this path by its own working folder. */
 const SOMEWHERE = '/';
