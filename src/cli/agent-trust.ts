@@ -76,8 +76,7 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
 }
 
 /**
- * Does the same as the command `/agent distrust` of a running Conch: revokes all trust in an agent's folder, and
- * refuses its files.
+ * Revokes all decisions about an agent, and refuses the present files in the agent's folder.
  */
 export async function revokeTrust(agent: AgentConfig, store: TrustStore): Promise<Answer> {
   const { CONSOLE_PERSON } = await import('../adapters/console/adapter.ts');

@@ -5,7 +5,7 @@ export type UnitPlan = {
   /** The unit belongs to the machine, or to one user. */
   readonly scope: 'system' | 'user';
   readonly command: readonly string[];
-  /** The folder with `turnConfig.json`. */
+  /** The working folder of Conch. */
   readonly folder: string;
   readonly dataDir: string;
   /** The user of a unit of the machine; `null`: a user that systemd makes for it. */
@@ -146,7 +146,7 @@ function writablePaths({ scope, dataDir, writable }: UnitPlan): readonly string[
   return paths.length === 0 ? [] : [`ReadWritePaths=${paths.map(unitWord).join(' ')}`];
 }
 
-/** Quotes a word for a systemd unit file when it holds blanks, or characters that systemd would replace. */
+/** Quotes a word for a systemd unit file, unless it consists of ASCII letters, digits and `_@./:=+-`. */
 function unitWord(text: string): string {
   const escaped = text.replaceAll('%', '%%').replaceAll('\\', '\\\\').replaceAll('"', '\\"');
   return /^[\w@./:=+-]+$/.test(text) ? text : `"${escaped}"`;

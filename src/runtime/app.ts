@@ -97,7 +97,7 @@ export class App {
   readonly #threads: Threads;
   readonly #startUp: StartUp;
   readonly #changes: ChangeLog;
-  /** The configuration of the file. `#config`: the same with channels of threads, and with the workers of crews. */
+  /** The loaded configuration. `#config`: the same with channels of threads, and with the workers of crews. */
   #configured: Config;
   #config: Config;
   #isStopping = false;

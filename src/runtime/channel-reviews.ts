@@ -73,8 +73,8 @@ export class ChannelReviews extends Reviews {
   }
 
   /**
-   * Continues open reviews, and deletes the leftovers of ended ones. Opens a review for the first held message of each
-   * channel whose order is `review`, if a person wrote that message.
+   * Continues open reviews, and deletes the leftovers of ended ones. Calls `arrived` for the first held message of each
+   * channel whose configured order is `review`, if a person wrote that message.
    */
   override begin(): void {
     super.begin();
@@ -115,7 +115,7 @@ function cleaned(text: string | null, clean: (text: string) => string): string |
   return text === null ? null : clean(text);
 }
 
-/** The most open findings that people see at once. */
+/** The most open findings in the view of a review. */
 const FINDINGS_SHOWN = 50;
 
 function reviewViewOf(review: Review, clean: (text: string) => string): ReviewView {
@@ -176,7 +176,7 @@ function foldersOf(config: Config): readonly string[] {
   return [...own, ...config.crews.map(({ repo }) => resolve(repo))];
 }
 
-/** Returns an agent's working folder; `null` for an unknown agent, one that only speaks, or one on another machine. */
+/** Returns an agent's working folder; `null` for an unknown agent, one that only speaks, or a remote one. */
 function folderOf(config: Config, agent: AgentId): string | null {
   const found = config.agents.find(({ id }) => id === agent);
   return found === undefined || onlySpeaks(found, config) ? null : (workPlaceOf(found, config)?.folder ?? null);

@@ -37,7 +37,7 @@ type Contact = {
    * connection is still the present one.
    */
   link: object | null;
-  /** True when a read did not count, so that the next connection reads again. */
+  /** True when the connection was lost before grants continued, so that the next connection reads again. */
   isUnread: boolean;
   /** Settles when the reads that have begun are over. The regular reads do not count. */
   reading: Promise<void>;
@@ -86,8 +86,8 @@ export class ChannelSync {
   }
 
   /**
-   * Called when the connection is back. Reads the channels if messages may be missed, or an earlier read did not count.
-   * Then grants continue.
+   * Called when the connection is back. Reads the channels if messages may be missed, or `isUnread` is set. Then grants
+   * continue.
    */
   back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
     this.#ports.log.info({ adapter: adapter.name, missed }, 'connection restored');

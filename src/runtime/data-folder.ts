@@ -42,7 +42,7 @@ type SharedPlace = NonNullable<Config['store']>;
 
 /**
  * The store of this process. `isRefused`: true while its database refuses a request, which is tried again. `drainMs`:
- * the longest delivery at the end, in milliseconds; set where another process delivers the rest.
+ * the longest delivery at the end, in milliseconds; set where another process can deliver the rest.
  */
 export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean; readonly drainMs?: number };
 

@@ -34,8 +34,8 @@ export type LogOptions = {
 export type Log = Logger;
 
 /**
- * Opens a log. Secrets are redacted in the finished line. A destination that fails (a full disk, a closed pipe) loses
- * lines and never stops the program.
+ * Opens a log. Secrets are redacted in the finished line of JSON. A destination that fails (a full disk, a closed pipe)
+ * loses lines and never stops the program.
  */
 export function createLog(options: LogOptions): Log {
   const { level, secrets, clock = Date } = options;
@@ -112,7 +112,7 @@ export function transitionLine(fact: Extract<Fact, { readonly type: 'seatMoved' 
 
 /**
  * Returns a function that redacts a line of JSON: the given values of at least six characters, in plain, escaped,
- * URL-encoded and base64 form, long lines of keys, and tokens of known services. The line stays JSON.
+ * URL-encoded and base64 form, long lines of keys, and tokens and passwords in known forms. The line stays JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {
   const redact = textRedactor(secrets);
@@ -273,8 +273,8 @@ const SHORTEST = 6;
 const START = String.raw`(?<=^|[^\w-]|\\[bfnrt])`;
 
 /**
- * Patterns of tokens of known services. The first group is kept. `hint`: a part of every text with such a token, in
- * any letter case.
+ * Patterns of tokens, and of passwords in addresses. The first group is kept. `hint`: a part of every text with such a
+ * token or password, in any letter case.
  */
 const PATTERNS = [
   { hint: 'xox|xapp-|sk-', token: new RegExp(`()${START}(?:xox[a-z]-|xapp-|sk-)[\\w-]{10,}`, 'g') },

@@ -135,8 +135,7 @@ async function erased(order: Erasure, { store, config }: MaintenanceParts): Prom
 
 /**
  * Returns what else to erase with a person's texts or a message: runs that the person requested, and runs of turns that
- * were given the message or a message of the person; requests and announcements about these runs; the person's
- * decisions.
+ * were given the message or a message of the person; facts of floors about these runs; texts about the person.
  */
 async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoErased> {
   const { what, id } = erasure;

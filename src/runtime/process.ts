@@ -45,14 +45,14 @@ const REPLACED_DRAIN_MS = 1_000;
 type Callbacks = {
   /** Gets the one-time link to the page. Default: prints it. */
   readonly greet?: (link: string, config: Config) => void;
-  /** Called when all parts work. */
+  /** Called when `App.connect` has resolved. */
   readonly begun?: (app: App) => void;
 };
 
 /**
- * Runs the bot until it is told to stop. Resolves with the exit code. SIGTERM and SIGINT stop it in good order; a
- * second signal stops it at once. Rejects when it cannot start: for example with a `StoreError`, an `AdapterError`, or
- * an error with code `EADDRINUSE`.
+ * Runs the bot until it is told to stop or cannot go on. Resolves with the exit code. SIGTERM and SIGINT stop it in
+ * good order; a second signal stops it at once. Can reject before the bot serves: for example with a `StoreError`, an
+ * `AdapterError`, or an error with code `EADDRINUSE`.
  */
 export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
@@ -256,8 +256,8 @@ async function openStore(parts: StoreParts): Promise<OpenedStore | null> {
 }
 
 /**
- * Serves health checks and browsers over HTTP while this Conch stands by. Ends this program when another one has the
- * port: it could not serve the page after a take-over.
+ * Serves health checks and browsers over HTTP while this Conch stands by, where the page is enabled. Ends this program
+ * when another one has the port: it could not serve the page after a take-over.
  */
 function standby({ current, log, service, stopping }: Pick<StoreParts, 'current' | 'log' | 'service' | 'stopping'>) {
   let close: Promise<() => Promise<void>> | null = null;
@@ -293,7 +293,7 @@ type WatchParts = {
   readonly log: Log;
   /** Imports the code of the configured backends, then makes the configuration the current one. */
   readonly load: (next: Config) => Promise<void>;
-  /** Applies the configuration to floors and agents. */
+  /** Applies the configuration to floors, agents and crews. */
   readonly apply: (next: Config) => Promise<void>;
 };
 

@@ -52,16 +52,16 @@ export class StartUp {
   }
 
   /**
-   * Resolves when the floors with work in progress have resumed and their agents are started, or when this failed.
-   * Never rejects.
+   * Resolves when the floors with work in progress have resumed and their agents were started or failed to start, or
+   * when resuming failed; before `connect`, at once. Never rejects.
    */
   get back(): Promise<void> {
     return this.#back;
   }
 
   /**
-   * Resumes the floors and connects the other platforms. Resolves when all are connected; rejects with an
-   * `AdapterError` when a platform refuses for good.
+   * Resumes the floors and connects the other platforms. Resolves when both are done; rejects with an `AdapterError`
+   * when a platform refuses for good.
    */
   async connect(): Promise<void> {
     const { adapters, begin, sync } = this.#ports;

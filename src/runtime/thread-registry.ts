@@ -10,7 +10,7 @@ type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
   readonly keyValues: Pick<KeptTexts, 'remember' | 'remembered'>;
 };
 
-/** A thread at rest without messages for this time loses its floor. */
+/** A thread at rest without messages for this time loses its floor at the next start. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
 const OWNER = 'threads';
 /** `parentOnly`: the thread is not in `within`. Its messages are kept as long as those of its parent. */
@@ -51,7 +51,7 @@ export class Threads {
     await this.#store.keyValues.remember(OWNER, id, JSON.stringify({ parent, name }));
   }
 
-  /** Stores the channel of a thread that is not in `within`. Does nothing when the thread is. */
+  /** Stores the channel of a thread that is not in `#known`. Does nothing when the thread is. */
   async keepParent(id: ChannelId, parent: ChannelId): Promise<void> {
     const kept = { parent, name: '', parentOnly: true };
     if (!this.#known.has(id)) await this.#store.keyValues.remember(OWNER, id, JSON.stringify(kept));

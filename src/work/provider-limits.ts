@@ -3,8 +3,8 @@ import { instantOf } from '../lib/time.ts';
 import type { Instant } from '../lib/time.ts';
 
 /**
- * Matches words about limits, credit and logins, and the statuses 401, 402 and 429 where a status stands, such as after
- * `error`. A number in other text, such as "line 429", does not match.
+ * Matches words about limits, credit and logins, and the statuses 401, 402 and 429 where a status stands: at the start,
+ * after `(`, `[`, `failed: `, `error`, `code` and other such words. "line 429" does not match.
  */
 const LIMIT =
   /(?:usage|rate|token|request)[\s_-]*limit|limit reached|too many requests|(?<!disk )quota|insufficient (?:credit|balance|funds)|credit balance|billing[\s_]+(?:account|details|error|hard|issue|limit|problem)|payment required|not (?:logged|signed) in|please (?:log|sign) ?in|(?:run|use) \/login|unauthori[sz]ed|invalid api key|(?:^|[([]|failed: |(?:\bhttp(?:\/[\d.]+)?|\bapi|\bstatus|error|code)[\s_:=(["']*)(?:40[12]|429)\b/i;

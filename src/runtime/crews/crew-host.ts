@@ -45,11 +45,11 @@ type CrewHostPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly clean: (text: string) => string;
-  /** Shows people a channel anew, because its crew or ticket changed. */
+  /** Shows people a channel anew. */
   readonly show: (channel: string) => void;
   /** Opens a thread of a channel on its platform. Resolves with its id. */
   readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
-  /** Applies the configuration anew, with the workers that have tickets now. */
+  /** Applies the configuration anew, with the workers that have seats now. */
   readonly reseat: () => Promise<void>;
   /** Stores the work of an agent since `base` for a review, and checks it out for reviewers. */
   readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
@@ -82,7 +82,7 @@ export class CrewHost {
   /** Why a crew is not open, in words for people. */
   readonly #closed = new Map<string, string>();
   readonly #begun = new Map<string, boolean>();
-  /** The configuration with which each crew was opened, as JSON. */
+  /** The configuration with which each crew was opened, or could not be opened, as JSON. */
   readonly #opened = new Map<string, string>();
   #opening: Promise<void> = Promise.resolve();
   /** Resolves when the crews were opened once, or when the program stops before that. `null` afterwards. */
@@ -599,7 +599,7 @@ function sideOf(
   return [{ ...agent, id: sideAgentOf(agent.id), name, description: `speaks for ${last.ticket}`, backend }];
 }
 
-/** How long a worker waits for an answer of people. Nobody else needs the floor of its ticket, so it is a week. */
+/** How long a turn in a ticket's thread waits for an answer, in seconds: a week. */
 const ANSWER_WITHIN_SECONDS = 604_800;
 
 type WorkerPlace = { readonly resumes: boolean; readonly marks: string };

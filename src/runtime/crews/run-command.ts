@@ -22,8 +22,8 @@ export async function endMarked(isMeant: (mark: string) => boolean): Promise<voi
 
 /**
  * Runs a command line of an operator in a process group of its own: without secrets of Conch, without input, with a
- * temporary folder of its own. At the limit the group ends, and the result says so. On Linux, all processes with the
- * mark in `set` are ended before the promise resolves.
+ * temporary folder of its own. At the limit the group ends, and the result says so. On Linux, the processes with the
+ * mark in `set` that `endMarked` does not spare are ended before the promise resolves.
  */
 export function commandRunner(timers: Timers): CrewWorkPorts['run'] {
   return async (line, folder, { set, limitMs }) => {

@@ -204,7 +204,7 @@ export function digestOf({ tool, definition, input, detail, accounts }: GatedCal
 /** The longest request that people are asked about, in UTF-16 units. */
 export const LONGEST_DETAIL = 262_144;
 
-/** The agent's last words beside its request are cut after this length, in UTF-16 units. */
+/** The longest part of the agent's last words beside its request, in characters. */
 const LONGEST_SAYING = 300;
 const TOO_LONG = `its input is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; split it`;
 
@@ -350,7 +350,7 @@ function parseStoredRule({ id, rule: text, until, definition }: RunState['rememb
   return read.ok ? [{ id, rule: read.rule, until, definition }] : [];
 }
 
-/** Whether the present rules allow an agent any tool of a server, or this tool, for some input. */
+/** Whether the present rules may allow or ask for some call of a tool. `tool: null`: of any tool of the server. */
 export function reachesServer(
   config: Config,
   seat: RunSeat,
@@ -374,7 +374,7 @@ export function readToolList(text: string): ReturnType<RunCommandPorts['readTool
   return rules.length === 0 ? { ok: false, why: 'That list has no tool.' } : { ok: true, rules };
 }
 
-/** Returns an agent's working folder, this user's home and Conch's files; `null` for an agent on another machine. */
+/** Returns an agent's working folder, this user's home and Conch's files; `null` for a remote agent. */
 export function workPlaceOf(
   { backend }: AgentConfig,
   { file, dataDir }: Pick<Config, 'file' | 'dataDir'>,

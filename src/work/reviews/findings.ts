@@ -71,8 +71,8 @@ function wordsOf(title: string): string {
 }
 
 /**
- * In later iterations, a minor finding blocks only in changed lines, or in a changed file when its line or the changed
- * lines are not known.
+ * Whether a new finding blocks. In later iterations, a minor one blocks only in changed lines, or in a changed file
+ * when its line or the changed lines are not known.
  */
 function isBlocking({ severity, file, line }: ReportedFinding, iteration: number, { changed }: ReviewedWork): boolean {
   if (severity === 'note') return false;

@@ -127,7 +127,7 @@ class ReviewDecision {
     this.record({ type: 'turnAsked', agent, purpose, retried: false, ...defined({ fault }) });
   }
 
-  /** Asks for the same turn again. `retried`: its agent has failed. */
+  /** Asks for the same turn again. `retried`: the turn was not completed. */
   askAgain({ agent, purpose, fault }: ReviewTurn, retried: boolean): void {
     this.record({ type: 'turnAsked', agent, purpose, retried, ...defined({ fault }) });
   }

@@ -152,7 +152,7 @@ const turnSchema = z.strictObject({
    * The epoch of the turn; `null` until the floor has granted it. The floor gives a turn that it continues a new epoch.
    */
   epoch: z.number().nullable(),
-  /** The turn was asked for again, because its agent failed the first time. */
+  /** The turn was asked for again, because it was not completed the first time. */
   retried: z.boolean(),
   /** Why the reviewer's turn before this one gave no verdict that counts. */
   fault: text.exactOptional(),
@@ -189,7 +189,7 @@ const reviewSchema = z.strictObject({
   task: text,
   /** The id of the person who asked for the review; empty when unknown. */
   by: text,
-  /** The primary agent works in no folder: its texts are the work. */
+  /** The primary agent only speaks, or is remote: its texts are the work. */
   textOnly: z.literal(true).exactOptional(),
   /** The model that both agents used at the start. Absent: they used two, or a model is not known. */
   sameModel: text.exactOptional(),
@@ -197,7 +197,7 @@ const reviewSchema = z.strictObject({
   settings: settingsSchema,
   status: z.enum(REVIEW_STATUSES),
   startedAt: instant,
-  /** The number of the iteration under way; 0 before the first. */
+  /** The number of the newest iteration; 0 before the first. */
   iteration: count,
   iterations: z.array(iterationSchema),
   turn: turnSchema.nullable(),

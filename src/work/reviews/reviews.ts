@@ -18,11 +18,10 @@ type ReviewsPorts = Omit<StoredReviews, 'states'> & {
   readonly timers: Timers;
   readonly view: (channel: string) => FloorView | null;
   /**
-   * Returns an agent's working folder; `null` for an unknown agent, one whose texts are its work, or one on another
-   * machine.
+   * Returns an agent's working folder; `null` for an unknown agent, one whose texts are its work, or a remote one.
    */
   readonly folderOf: (agent: string) => string | null;
-  /** Why an agent's session in a channel could not be opened; `null` when that is not known. */
+  /** Why an agent's session in a channel was last lost or could not be opened; `null` when that is not known. */
   readonly lastCause: (channel: string, agent: string) => string | null;
   /** The model that an agent uses, with its provider; `null` when it is not known. */
   readonly modelOf: (agent: string) => string | null;
@@ -43,7 +42,7 @@ export type ReviewOrder = {
 /** Why a review was not started. `notSeated` names the agent. "TICKET": the thread belongs to a ticket of a crew. */
 type StartRefusal = ReviewRefusal | 'TICKET' | { readonly notSeated: string };
 
-/** Carries out what reviews need outside the store: measures the work after each turn, and keeps their deadlines. */
+/** Carries out what reviews need outside the store: measures work in folders after turns, and keeps their deadlines. */
 export class Reviews {
   readonly #ports: ReviewsPorts;
   readonly #alarm: Alarm;

@@ -30,8 +30,8 @@ const AUTHOR = {
 /**
  * Stores the files of a git repository, committed or not, as a commit under `ref`, without untracked files that git
  * ignores. Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run,
- * because an agent could have written them. `before`: the work to compare with. `without`: a folder whose files are no
- * part of the work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
+ * because an agent could have written them. `before`: the work to compare with. `without`: a folder whose changes are
+ * no part of the work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
  */
 export async function measureWork(
   environment: GitEnvironment,
