@@ -26,7 +26,7 @@ type LoginCallPorts = LoginPorts & {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
   readonly lines: AsyncIterable<string>;
-  /** When aborted, a login fails at once and stores nothing. */
+  /** When aborted, a login that is not yet stored fails at once, and stores nothing. */
   readonly signal: AbortSignal;
 };
 

@@ -11,7 +11,7 @@ type Replayable<State, Fact> = {
 
 type MachineWords<State, Fact> = { readonly fact: (fact: Fact) => string; readonly state: (state: State) => string };
 
-/** `key`: a key, or its end after a colon; `null` for all. `from`: the first entry to print; all are checked. */
+/** `key`: a key, or its end after a colon; `null` for all. `from`: the first entry to print, as `isShown` says. */
 type ReplayPlan = { readonly key: string | null; readonly from: number };
 
 /** Formats floors. */

@@ -60,7 +60,7 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly trust?: FolderTrust;
 };
 
-/** The most rounds of delivery at a shutdown, and their limit in milliseconds. */
+/** The most rounds of delivery at a shutdown, and their default limit in milliseconds. */
 const DRAIN_ROUNDS = 20;
 const DRAIN_MS = 7_000;
 
@@ -246,7 +246,7 @@ export class App {
     this.#parts.log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
 
-  /** Stops in good order: delivers pending entries, then stops the adapters. */
+  /** Stops in good order: ends work, delivers pending entries for at most `drainMs`, then stops the adapters. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#manager.stop();

@@ -226,7 +226,7 @@ const keptSchema = z.object({ why: z.string(), paused: z.boolean() });
 /** The author of the commands of suspensions in the journal. */
 const BY = 'conch';
 
-/** Channels that their platform suspended: nothing is granted there. */
+/** Channels that their platform suspended. Their floors are paused; an operator can resume them. */
 export class Suspensions {
   readonly #ports: SuspensionsPorts;
   #last: Promise<void> = Promise.resolve();
