@@ -33,7 +33,7 @@ export type ReadModel = FloorQueries & {
   holder(channel: ChannelId): FloorView['holder'] | undefined;
   /** The lines with numbers above `after`, up to `upto`, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
-  /** A person's message in its latest wording; `null` when unknown. */
+  /** A person's message in its latest wording, without text when it was deleted; `null` when unknown. */
   message(id: MessageId): Line | null;
   /** The agents of a channel that a person's text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
