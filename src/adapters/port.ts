@@ -10,7 +10,7 @@ import { storeWords } from '../engine/errors.ts';
 
 /** Abilities and limits of a platform. */
 export type Capabilities = {
-  /** The longest text of one message, in UTF-16 units. */
+  /** The longest text of one message, in UTF-16 units. Questions and files have limits of their own. */
   readonly textLimit: number;
   /** The longest question that is one message, in UTF-16 units. Default: `textLimit`. */
   readonly questionLimit?: number;
@@ -43,11 +43,11 @@ export type OutgoingPost = {
    */
   readonly text: string;
   /**
-   * The platform's id of the last confirmed post of Conch in the channel; `null`: none. A search for this post starts
-   * after that message.
+   * The platform's id of the message of the channel's last confirmed post or edit from the outbox; `null`: none is
+   * known. A search for this post starts after that message.
    */
   readonly afterId: string | null;
-  /** The epoch of the turn in which an agent wrote the text; `null` for Conch's own texts. */
+  /** The epoch of the turn in which an agent wrote the text; 0 for a background run, `null` for Conch's own texts. */
   readonly epoch: number | null;
   /** The id (`askedId`) of the question that this post shows, or shows a part of. */
   readonly asks?: string;
@@ -58,8 +58,8 @@ export type OutgoingPost = {
 };
 
 /**
- * A button under a post. `line` is the command line that it runs. `drawnFor` names its question or turn
- * (`drawn-for.ts`).
+ * A button under a post. `line` is the command line that it runs. `drawnFor` is a word of `drawn-for.ts`, by which an
+ * outdated button is refused.
  */
 export type PostButton = {
   readonly label: string;
@@ -81,7 +81,7 @@ export type History = {
   readonly mark?: Position;
 };
 
-/** A place in a channel's history: the id of a message, and the key that sorts the messages. */
+/** A place in a channel's history: a message id, and the key that sorts messages. The message need not exist. */
 export type Position = { readonly id: MessageId; readonly order: string };
 
 /** A person or program, as the platform authenticated it. */
@@ -95,22 +95,22 @@ export type Principal = {
 };
 
 /**
- * Takes messages, commands and connection changes from adapters. The promises of `message`, `amend` and `command`
- * resolve once the change is durable. An adapter may report only its own channels; a report for another channel throws
- * or rejects. An adapter that oversees all may run commands for any channel.
+ * Takes messages, commands and connection changes from adapters. The promises of `message`, `command`, and `amend` for
+ * a known message resolve once the change is durable. An adapter may report only its own channels; a report for another
+ * channel throws or rejects. An adapter that oversees all may run commands for any channel.
  */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
   /**
    * Applies an edit or a deletion. An edit changes nothing when its `version` is not newer, or when its message is
-   * deleted. Edits without a version must come in order.
+   * deleted. Edits without a version must come in order. A change of an unknown message is kept in memory only.
    */
   amend(change: MessageChange): Promise<void>;
-  /** Runs a whole command line, such as "/floor skip". `drawnFor` is copied from the button or reaction. */
+  /** Runs a whole command line, such as "/floor skip". `drawnFor`: the word of the button, form or reaction. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
   /**
-   * Returns why this person may not run the line, or that the button's question is closed; else `null`. `null` also for
-   * a line that cannot be parsed.
+   * Returns why this person may not run the line, or that the button is outdated; else `null`. `null` also for a line
+   * that cannot be parsed.
    */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /**
@@ -144,8 +144,8 @@ export type Thread = {
   readonly parent: ChannelId;
   readonly name: string;
   /**
-   * The position at which the thread begins. The thread is read from this position on if its channel was first read
-   * before this position. Otherwise only new messages are read.
+   * The position at which the thread begins. The messages after this position are read if the thread's channel was
+   * first read before this position. Otherwise only new messages are read.
    */
   readonly since?: Position;
 };
@@ -179,7 +179,7 @@ export type Place = {
   readonly id: ChannelId;
   readonly name: string;
   readonly adapter: string;
-  /** The channel whose settings this thread has; `null` for a channel of the configuration. */
+  /** The channel of this thread, from which its settings come; `null` for a channel of the configuration. */
   readonly parent: ChannelId | null;
   /** Whether threads have floors of their own, share the parent's floor, or are ignored. */
   readonly threads: 'own' | 'parent' | 'ignore';
@@ -217,7 +217,7 @@ export type FloorQueries = {
    * `most` tickets of each state, and at least the first three proposed tickets. `null`: no crew, or it is not open.
    */
   crew?(channel: ChannelId, most: number): CrewView | null;
-  /** The name of a thread whose ticket is finished; `null` for other channels. Missing: there are no crews. */
+  /** The id of the finished ticket of a thread; `null` for other channels. Missing: there are no crews. */
   pastThread?(channel: ChannelId): string | null;
   /** The command that a person's reaction to a message means; `null` for none. Missing: reactions mean nothing. */
   reaction?(channel: ChannelId, message: MessageId, kind: ReactionKind): Meant | null;
@@ -229,8 +229,8 @@ export type FloorQueries = {
 };
 
 /**
- * One chat platform. Optional methods are optional abilities. When the platform refuses or does not answer, `post`,
- * `find`, `edit`, `receipt`, `openThread` and `catchUp` reject with a `ChatError`.
+ * One chat platform. Optional methods are optional abilities. When `post`, `find`, `edit`, `receipt`, `openThread` or
+ * `catchUp` fails at the platform, it rejects with a `ChatError`.
  */
 export type ChatAdapter = {
   readonly name: string;
@@ -243,13 +243,13 @@ export type ChatAdapter = {
   stop(): Promise<void>;
   /** Resolves with a person's roles, on a platform that sends no roles with messages. Never rejects. */
   rolesOf?(person: string): Promise<readonly string[]>;
-  /** Returns a link to a message; `null` when the platform has not told enough to build the link. */
+  /** Returns a link to a message; `null` when the link cannot be built. */
   link?(channel: ChannelId, message: MessageId): string | null;
-  /** Posts a message. Resolves with the platform's id of the message. */
+  /** Posts a message. Resolves with the platform's id of the message, or "0" if the message was already deleted. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
   /**
-   * Looks for a post whose outcome is unknown. Resolves with the platform's id, or with `null` when the history shows
-   * that nothing was posted.
+   * Looks for a post whose outcome is unknown. Resolves with the platform's id, or with `null` when the post is not
+   * found.
    */
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
   /** Changes a post. `gone`: the message was deleted, or the platform no longer allows edits. */
@@ -318,7 +318,7 @@ export class ChatError extends Error {
    */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
-  /** True when the platform knows no such channel or thread, so no post can exist there. */
+  /** True: the platform knows no such channel or thread, so no post can exist there. False for other errors. */
   readonly channelIsGone: boolean;
 
   constructor(
@@ -355,7 +355,7 @@ export type CheckResult = {
   readonly what: string;
   readonly verdict: 'good' | 'warning' | 'bad';
   readonly text: string;
-  /** The next step for the operator; `null` when there is nothing to do. */
+  /** The next step for the operator; `null` for none. */
   readonly todo: string | null;
 };
 

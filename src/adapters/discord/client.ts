@@ -18,8 +18,8 @@ const userSchema = z.object({ id: z.string(), username: z.string() });
 const applicationSchema = z.object({ id: z.string(), flags: z.number().catch(0) });
 
 /**
- * Asks Discord for the bot's ids, its name, and the flags of its application. Rejects with errors of discord.js or of a
- * schema, not with a `ChatError`.
+ * Asks Discord for the bot's ids, its name, and the flags of its application. Does not convert errors to a
+ * `ChatError`.
  */
 export async function whoAmI(
   rest: REST,
@@ -60,8 +60,8 @@ export type Call = {
   readonly route: `/${string}`;
   readonly channel: ChannelId;
   /**
-   * The purpose in a few words, which errors name. A refusal for lack of rights blocks further calls with this purpose
-   * in this channel for up to 10 minutes, except calls by webhook.
+   * The purpose in a few words, which errors name. A refusal for lack of rights, unless of a call by webhook, blocks
+   * further calls with this purpose in this channel for up to 10 minutes.
    */
   readonly what: string;
   /** True when a 401 or 403 does not block later calls. */
@@ -138,7 +138,7 @@ export function createReader(calls: Calls, ports: WaitPorts): Reader {
     retryRead(() => calls.ask({ ...question, method: 'get', callerRetries: true }, answer), ports);
 }
 
-/** Retries read-only work until it succeeds, is refused, fails 7 times, throws no `ChatError`, or the signal aborts. */
+/** Retries read-only work after each `ChatError` that is no refusal, up to 7 attempts, until the signal aborts. */
 export function retryRead<T>(work: () => Promise<T>, ports: WaitPorts): Promise<T> {
   return retry(work, READ_AGAIN, {
     ...ports,
@@ -246,7 +246,7 @@ export function chatError(error: unknown, where: Where): ChatError {
   return new ChatError(`No answer from Discord to ${method} (${brief(said)})`, { ...where, fault: 'unclear' });
 }
 
-/** Returns Discord's answer behind an error; `null` when the error holds none. */
+/** Returns Discord's answer behind a `ChatError`; `null` when there is none, and for other errors. */
 export function rejectionOf(error: unknown): Rejection | null {
   return error instanceof ChatError && error.cause instanceof Rejection ? error.cause : null;
 }

@@ -11,7 +11,7 @@ import { cutTo } from './content.ts';
 
 type OptionChoice = { readonly name: string; readonly value: string };
 
-/** A slash command, group or option in Discord's own form, with the fields that Conch sets. */
+/** A slash command, subcommand or option in Discord's own form, with the fields that Conch sets. */
 export type Option = z.infer<typeof optionSchema>;
 
 /** A command and its options as an interaction delivers them: the values that the person filled in. */

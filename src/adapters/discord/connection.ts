@@ -162,8 +162,8 @@ export class Connection {
   }
 
   /**
-   * Waits before a connection: from the third attempt on 1 s, doubling to 60 s. Does not resolve after `stop` or a
-   * refusal for good.
+   * Waits before a connection: from the third attempt since a shard last connected 1 s, doubling to 60 s. Does not
+   * resolve after `stop` or a refusal for good.
    */
   async #session(shard: number): Promise<SessionInfo | null> {
     const { timers, log } = this.#ports;

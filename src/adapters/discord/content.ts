@@ -16,7 +16,7 @@ const CONTENT_LIMIT = 2_000;
  * marks of a late and repeated post (80), and links that are written out.
  */
 export const TEXT_LIMIT = 1_800;
-/** An agent's text longer than this is shown as a file; a shorter one is split into several posts. UTF-16 units. */
+/** An agent's text longer than this is attached as a file, and its beginning is shown. In UTF-16 units. */
 export const FILE_ABOVE = 7_600;
 /** Ends the text of a draft. */
 export const CURSOR = '▌';
@@ -50,7 +50,7 @@ export function body<Rest extends { readonly flags?: number }>(
   return Object.assign({}, rest, known);
 }
 
-/** Builds the body of an answer to a command or a button. */
+/** Builds the body of an answer to a person. */
 export function answerBody(text: string, how: { readonly ephemeral: boolean }): ReturnType<typeof body> {
   return body(finished(text), how.ephemeral ? { flags: EPHEMERAL } : {});
 }
@@ -152,8 +152,8 @@ export function endsWithCursor(content: string): boolean {
 }
 
 /**
- * Returns a message's text. A post of an agent above `FILE_ABOVE`, or of Conch above `TEXT_LIMIT`, is cut to its
- * beginning with a note. With `withFile`, the whole text is attached as a file.
+ * Returns a message's text. A post of an agent above `FILE_ABOVE`, or of Conch above `TEXT_LIMIT`, is shortened, with
+ * a note. With `withFile`, the whole text is attached as a file.
  */
 export function shownOf(
   content: Content,

@@ -37,10 +37,10 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
 };
 
 /**
- * Returns the handler of gateway events. For messages, edits, deletions and reactions, the handler returns a promise
- * that resolves when the event is durable or the queue stops. The promise never resolves when the channel's queue is
- * full: the history is read then. Returns `null` for events that store nothing. Events that do not match their schema
- * are dropped.
+ * Returns the handler of gateway events. For messages, edits, deletions and reactions that concern Conch, the handler
+ * returns a promise that resolves when the event is carried out or the queue stops. The promise never resolves when
+ * the channel's queue is full: the history is read then. For other events, the handler returns `null`. Events that do
+ * not match their schema are dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();

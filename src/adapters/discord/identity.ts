@@ -18,7 +18,7 @@ export type Identities = {
   agentOfRole(roleId: string): AgentId | null;
   /**
    * Returns the agent that one of Conch's own messages shows as author: by the shown name (webhook), or by the
-   * "**name**:" prefix (bot). `null` for Conch itself, and when the name fits two agents.
+   * "**name**:" prefix (bot). `null` when the name fits no agent or several.
    */
   agentOfPost(post: {
     readonly shownName: string;
@@ -54,7 +54,7 @@ const listedSchema = z.object({
 type Listed = z.infer<typeof listedSchema>;
 const rolesSchema = z.array(z.unknown());
 
-/** Finds roles by their stored ids. Roles from a lost data folder are found by their colour and name. */
+/** Finds roles by their stored ids. Roles from a lost data folder are found by name, colour and settings. */
 export function createIdentities(ports: IdentityPorts): OwnIdentities {
   const { queries, webhooks, log } = ports;
   const agents = new Map<string, AgentId>();
@@ -219,7 +219,7 @@ export class Webhooks {
 
   /**
    * Returns the webhook of a channel and its threads; `null` when the bot itself must post. Rejects with a `ChatError`
-   * when Discord could not be asked; nothing was posted then.
+   * when the search for a webhook failed; nothing was posted then.
    */
   async of(channel: ChannelId): Promise<Webhook | null> {
     if (!this.#ports.enabled) return null;
@@ -233,7 +233,7 @@ export class Webhooks {
 
   /**
    * Called when Discord no longer knows a webhook, or when somebody moved the webhook to another channel. The next `of`
-   * finds or creates another one. After a second loss within 10 minutes, the bot itself posts for 10 minutes.
+   * finds or creates another one. After a second loss within 10 minutes, the bot itself posts for up to 10 minutes.
    */
   async lost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;

@@ -38,13 +38,13 @@ type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log
   readonly context: MessageContext;
 };
 
-/** Answers commands, buttons, forms and reactions. Only `reacted` rejects, when its command could not be stored. */
+/** Answers commands, buttons, forms and reactions. Only `reacted` rejects, when its command fails with an error. */
 export type Interactions = {
   /** Answers a slash command, its completions, a button or a form. A repeated delivery does nothing. */
   take(payload: unknown): Promise<void>;
   /**
-   * Runs a command that was typed as a message ("!floor skip"), once per message, also over restarts. Replies to
-   * people, not to programs.
+   * Runs a command that was typed as a message ("!floor skip"), at most once per message, also over restarts. Replies
+   * to people, not to programs.
    */
   typed(message: MessagePayload): Promise<void>;
   /** Runs the command that a person's reaction means. Replies only with a refusal. */

@@ -59,7 +59,7 @@ const reactedSchema = z.object({
 class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
-  /** Webhooks by message. `null`: a webhook no longer in use. Missing: the bot itself counts as author. */
+  /** Webhooks by message. `null`: a webhook that is not in use. Missing: the bot itself counts as author. */
   readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
 
   constructor(ports: MessageClientPorts) {
@@ -195,7 +195,7 @@ class BotMessages implements MessageClient {
       return (await this.#ports.calls.ask({ method: 'post', route, channel, ...what, body, files }, sentSchema)).id;
     } catch (error) {
       const isFileRefused = files.length > 0 && rejectionOf(error)?.code === CODES.missingPermissions;
-      // Only an agent's text is cut. A question stays whole, because people decide by its whole text.
+      // Only an agent's text is cut. A question is not posted, because people decide by its whole text.
       if (isFileRefused && content.speaker !== null) return this.#post(channel, content, false);
       // Discord knows the nonce, but the message was deleted by somebody: it was delivered.
       if (isUnknownMessage(error)) return NO_MESSAGE;

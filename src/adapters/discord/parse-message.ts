@@ -100,7 +100,7 @@ export function authorOf(message: Written): Author {
   return message.author.bot === true ? 'bot' : 'person';
 }
 
-/** Returns whether the message is written text, unlike joins, pins and boosts. */
+/** Returns whether the message is an ordinary message or a reply, unlike joins, pins and boosts. */
 export function isSpeech(message: Pick<MessagePayload, 'type'>): boolean {
   return message.type === DEFAULT || message.type === REPLY;
 }
@@ -130,7 +130,7 @@ export function humanMessage(
   };
 }
 
-/** Returns the edit of a message, ordered by Discord's time of editing. `null`: not edited, or no written text. */
+/** Returns the edit of a message, ordered by Discord's time of editing. `null`: not edited, or not `isSpeech`. */
 export function editOf(message: MessagePayload, channel: ChannelId, by: MessageContext): MessageChange | null {
   const version = message.edited_timestamp ?? null;
   if (version === null || !isSpeech(message)) return null;
@@ -234,7 +234,7 @@ export type Lookups = {
 const MARK =
   /<(?:@!?(?<user>\d{1,20})|@&(?<role>\d{1,20})|#(?<channel>\d{1,20})|a?:(?<emoji>\w{1,32}):\d{1,20}|t:(?<time>-?\d{1,13})(?::[a-zA-Z])?|\/(?<command>[^:<>\n]{1,100}):\d{1,20}|id:(?<place>[a-z]{1,20}))>/g;
 
-/** Converts Discord's markup for people, roles, channels, emojis, times and commands to words. */
+/** Converts Discord's markup for people, roles, channels, emojis, times, commands and `<id:…>` pages to words. */
 export function plainText(content: string, lookups: Lookups): string {
   return content.replaceAll(MARK, (mark, ...rest: unknown[]) => wordsFor(mark, marksIn(rest.at(-1)), lookups));
 }

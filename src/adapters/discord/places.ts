@@ -33,7 +33,7 @@ export type ChannelPayload = z.infer<typeof channelSchema>;
 export type Location = {
   readonly channel: string;
   readonly thread: string | null;
-  /** `null` when the guild is not known, and for a thread with a floor of its own. */
+  /** `null` when the guild is not known, and for a thread that the configuration does not name. */
   readonly guild: string | null;
 };
 
@@ -63,7 +63,7 @@ export type Places = {
 const THREADS = new Set([10, 11, 12]);
 const KNOWN_LIMIT = 10_000;
 
-/** Caches channels and threads from events. Asks Discord about channels that no event described. */
+/** Creates a cache of channels and threads. Asks Discord about missing channels when needed. */
 export function createPlaces(ports: {
   readonly read: Reader;
   readonly queries: FloorQueries;
@@ -124,7 +124,7 @@ export function isThread(channel: Pick<ChannelPayload, 'type'>): boolean {
   return THREADS.has(channel.type);
 }
 
-/** Reads one channel's description from Discord. Rejects with a `ChatError`. */
+/** Reads one channel's description from Discord. Rejects as `Reader` does. */
 export function describe(read: Reader, channel: string): Promise<ChannelPayload> {
   return read({ route: Routes.channel(channel), channel: channelId(channel), what: 'channel' }, channelSchema);
 }

@@ -61,7 +61,7 @@ const PORTAL = 'https://discord.com/developers/applications';
 const MESSAGE_CONTENT = (1 << 18) | (1 << 19);
 const SKEW_MS = 5_000;
 const WEBHOOKS_A_CHANNEL = 15;
-/** Channel types that can have a floor: text, announcements, and the three kinds of threads. */
+/** Channel types that the check accepts: text, announcements, and the three kinds of threads. */
 const TEXT_CHANNELS: ReadonlySet<number> = new Set([0, 5, 10, 11, 12]);
 
 const webhooksSchema = z.array(z.object({ application_id: z.string().nullish() }));

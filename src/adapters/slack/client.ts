@@ -127,7 +127,7 @@ export function isDirect(channel: ChannelId): boolean {
 /** Looks up the names of Slack's users, and which of them are bots. */
 export type People = {
   /**
-   * Returns a user's display name. When Slack fails or takes longer than 1.5 s: the name from the cache, else the id.
+   * Returns a user's name, the display name first. When Slack fails or takes over 1.5 s: the cached name, else the id.
    * Returns the id for ids that are not of users, such as a bot's. Never rejects.
    */
   readonly name: (user: string) => Promise<string>;
@@ -227,7 +227,7 @@ export function slackCode(error: unknown): string | null {
   return null;
 }
 
-/** Returns why Conch cannot write in the channel any more; `null` for an error that says nothing about the channel. */
+/** Returns why Conch cannot write in the channel or thread; `null` for errors that have another reason. */
 export function channelTrouble(error: unknown): string | null {
   const code = slackCode(error);
   return code === null ? null : (CHANNEL_TROUBLES.get(code) ?? null);

@@ -35,7 +35,7 @@ export type Recipient = {
 /** Acknowledges a payload. `reply` is the answer that Slack shows. */
 export type Ack = (reply?: object) => Promise<void>;
 
-/** A command line for a floor. `drawnFor`: the question or turn of the button, form or reaction that sent the line. */
+/** A command line for a floor. `drawnFor`: the word of the button, form or reaction that sent the line. */
 export type Order = { readonly floor: ChannelId; readonly line: string; readonly drawnFor?: string };
 
 /** Runs a command line for a person and shows them the answer. Resolves when the command is stored or has failed. */
@@ -180,7 +180,7 @@ const usersSchema = z.looseObject({ users: ids });
 
 type Members = ReadonlyMap<string, readonly string[]>;
 
-/** Reads members by `usergroups.list`. */
+/** Creates the reader of user groups. Caches the members for a minute. */
 export function createGroups(ports: { readonly web: WebClient; readonly clock: Clock; readonly log: Logger }): Groups {
   let known: { readonly members: Members; readonly at: Instant } | null = null;
   let reading: Promise<Members> | null = null;

@@ -98,7 +98,7 @@ type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web'
 /** A connection that is lost within this many milliseconds counts as a failed attempt, so the next one waits longer. */
 const GOOD_AFTER_MS = 5_000;
 
-/** Keeps several sockets open: while Slack renews one, the others still receive events. */
+/** Keeps one or several sockets open. While Slack renews one of several, the others still receive events. */
 class Sockets {
   readonly #ports: SocketsPorts;
   readonly #live = new Set<Socket>();

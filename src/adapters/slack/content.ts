@@ -50,8 +50,7 @@ const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w
 export const SETTINGS_ACTION = 'conch:settings';
 
 /**
- * The value of a button: its command line, the question or turn that it was drawn for (`drawn-for.ts`), and the form
- * that it opens.
+ * The value of a button: its command line, its word of `drawn-for.ts` (may be empty), and the form that it opens.
  */
 export type ButtonValue = {
   readonly line: string;
@@ -96,7 +95,7 @@ const TEXT_LIMIT = 39_000;
 const BLOCK_LIMIT = 12_000;
 /** The longest text of a section, in UTF-16 units, with room below Slack's limit of 3,000. */
 export const SECTION_LIMIT = 2_900;
-/** The longest draft, in UTF-16 units. Of a longer draft only the end is shown. */
+/** The longest text of a draft that is shown whole, in UTF-16 units. Of a longer draft only the end is shown. */
 const DRAFT_LIMIT = 3_500;
 
 function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {

@@ -43,8 +43,8 @@ type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges a message, an edit or a deletion once it is durable. Unknown payloads are acknowledged, too: otherwise
-   * Slack would send them again. Rejects when Slack must send the payload again.
+   * Acknowledges a message, an edit or a deletion once the intake has taken it. Unknown payloads are acknowledged, too:
+   * otherwise Slack would send them again. Rejects when Slack must send the payload again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;

@@ -113,8 +113,8 @@ async function sorted(
 }
 
 /**
- * Slack begins with the newest message of a channel, and with the oldest of a thread. The last page of a channel also
- * has older messages, and a thread its root message.
+ * Slack begins with the newest message of a channel, and with the oldest of a thread. The last page of a channel can
+ * also have older messages, and a thread its root message.
  */
 async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const messages: unknown[] = [];

@@ -30,7 +30,7 @@ export type SlackMessageClient = MessageClient & {
 
 /**
  * Slack allows about one message per second in a channel, and about 50 edits per minute. Drafts and cards get 40 of
- * these edits. The other edits are for finished drafts and closed questions.
+ * these edits. The rest is for other edits, such as of finished drafts and closed questions.
  */
 const LIMITS = { postGapMs: 1_000, editsPerMinute: 40, fileAbove: null, timeLeftEveryMs: 30_000 } as const;
 
@@ -325,7 +325,7 @@ class Statuses {
     if (ts > (this.#newest.get(channel) ?? '')) this.#newest.set(channel, ts);
   }
 
-  /** Called after a post, which removed the status at Slack. */
+  /** Called after a message of Conch, which removed the status at Slack. */
   posted(channel: ChannelId): void {
     const line = this.#lines.get(channel);
     if (line === undefined || line.shown === null) return;

@@ -51,7 +51,7 @@ export const tsSchema = z.string().regex(/^\d{1,15}\.\d{1,9}$/);
 /** The id of a channel, a user, a bot or an app. */
 export const idSchema = z.string().min(1).max(64);
 
-/** A message in an event or a history. Leaves out attachments, files and metadata in an unexpected form. */
+/** A message in an event or a history. Some optional fields in an unexpected form are left out. */
 export const messageSchema = z.looseObject({
   ts: tsSchema,
   thread_ts: tsSchema.nullish(),
@@ -285,7 +285,7 @@ export type Lookups = {
   readonly channel: (id: string) => string | null;
 };
 
-/** Converts Slack's text to plain text: mentions to names, links to "label (url)", `&amp; &lt; &gt;` to characters. */
+/** Converts Slack's markup of mentions, channels, links and dates to words, and `&amp; &lt; &gt;` to characters. */
 export function plainText(text: string, lookups: Lookups): string {
   return text.replaceAll(MARKED, (whole, inner: string | undefined, entity: string | undefined) => {
     if (entity !== undefined) return ENTITIES[entity] ?? whole;
