@@ -47,7 +47,7 @@ export type OutgoingPost = {
    * known. A search for this post starts after that message.
    */
   readonly afterId: string | null;
-  /** The epoch of the turn in which an agent wrote the text; 0 for a background run, `null` for Conch's own texts. */
+  /** The epoch of the turn in which an agent wrote the text. 0: a background run's report. `null`: Conch's own text. */
   readonly epoch: number | null;
   /** The id (`askedId`) of the question that this post shows, or shows a part of. */
   readonly asks?: string;
@@ -245,7 +245,7 @@ export type ChatAdapter = {
   rolesOf?(person: string): Promise<readonly string[]>;
   /** Returns a link to a message; `null` when the link cannot be built. */
   link?(channel: ChannelId, message: MessageId): string | null;
-  /** Posts a message. Resolves with the platform's id of the message, or "0" if the message was already deleted. */
+  /** Posts a message. Resolves with the platform's id of the message. Discord: "0" for a message already deleted. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;
   /**
    * Looks for a post whose outcome is unknown. Resolves with the platform's id, or with `null` when the post is not
@@ -318,7 +318,7 @@ export class ChatError extends Error {
    */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
-  /** True: the platform knows no such channel or thread, so no post can exist there. False for other errors. */
+  /** True: the platform knows no such channel or thread, so no post can exist there. */
   readonly channelIsGone: boolean;
 
   constructor(

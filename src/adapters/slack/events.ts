@@ -43,8 +43,8 @@ type EventsPorts = MessageContext &
 /** Handles the payloads that Slack sends. */
 export type Events = {
   /**
-   * Acknowledges a message, an edit or a deletion once the intake has taken it. Unknown payloads are acknowledged, too:
-   * otherwise Slack would send them again. Rejects when Slack must send the payload again.
+   * Acknowledges a message, an edit or a deletion once it was taken in or ignored. Unknown payloads are acknowledged,
+   * too: otherwise Slack would send them again. Rejects when Slack must send the payload again.
    */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;
@@ -141,7 +141,7 @@ async function withFloor(ports: EventsPorts, message: Said, found: MessageLocati
   return toHumanMessage(message, found, ports);
 }
 
-/** Whether a person writes to the app in a channel without a floor. True once in 15 minutes per person and channel. */
+/** Whether a person writes to the app in a channel without a floor. In 15 minutes, only the first message counts. */
 function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, text, channel }: Said): boolean {
   if (author !== 'person' || floorLocation(queries, { channel, thread: null, broadcast: false }) !== null) return false;
   const isMeant = isDirect(channelId(channel)) || usersIn(text).includes(self.userId);
