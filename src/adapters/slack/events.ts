@@ -141,7 +141,10 @@ async function withFloor(ports: EventsPorts, message: Said, found: MessageLocati
   return toHumanMessage(message, found, ports);
 }
 
-/** Whether a person writes to the app in a channel without a floor. In 15 minutes, only the first message counts. */
+/**
+ * Whether a person writes to the app in a channel without a floor. True once in 15 minutes per person and channel, and
+ * once more after a restart.
+ */
 function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, text, channel }: Said): boolean {
   if (author !== 'person' || floorLocation(queries, { channel, thread: null, broadcast: false }) !== null) return false;
   const isMeant = isDirect(channelId(channel)) || usersIn(text).includes(self.userId);
