@@ -16,14 +16,14 @@ export type TurnPrompt = {
    * interrupt or a restart. `again`: the same turn, with messages that the agent may lack.
    */
   readonly reason: 'grant' | 'resume' | 'again';
-  /** The lines of the conversation that the session lacks, oldest first. */
+  /** Lines of the conversation that the session may lack, oldest first. */
   readonly lines: readonly Line[];
   /**
    * The messages that this prompt must answer. `lines` may lack some of these messages, such as the order of a
    * background run.
    */
   readonly messages: readonly Line[];
-  /** The ids from `messages` that an earlier prompt of this turn held and no generation answered. */
+  /** The ids from `messages` that the agent was given earlier in this turn and that no complete generation answered. */
   readonly open: readonly MessageId[];
   /** The texts that this agent has posted in this turn. */
   readonly saidSoFar: readonly string[];
@@ -55,7 +55,7 @@ export type TurnPrompt = {
   /** Maximum length of a whole request in characters, including the session's history. */
   readonly longest: number;
   /**
-   * The whole prompt as one text. Leaves `system` out when the session keeps history and its last prompt had this
+   * The whole prompt as one text. Leaves `system` out when the session remembers that its last prompt had this
    * `system`.
    */
   readonly text: string;
@@ -127,7 +127,7 @@ export type InjectOutcome = 'injected' | 'next-prompt' | 'refused';
 export type AgentSession = {
   /** Resolves when the generation ends. Rejects when the session failed or must end. */
   prompt(turn: TurnPrompt, report: Report): Promise<Ending>;
-  /** Injects a message into the running generation. `observed`: the message is not addressed to the agent. */
+  /** Injects a message into the running generation. `observed`: the message is information, such as a correction. */
   inject(message: Line, observed: boolean): Promise<InjectOutcome>;
   /** Stops the running generation, at the latest after `graceMs` by force. Resolves when the generation has stopped. */
   interrupt(graceMs: number): Promise<void>;
@@ -140,8 +140,8 @@ export type AgentSession = {
     report: Pick<Report, 'usage' | 'now'>,
   ): Promise<AgentId | null>;
   /**
-   * Liveness check. Resolves when the agent answers, or when its backend has nothing to check. Rejects when the session
-   * is lost or must end.
+   * Liveness check. Resolves when the agent answers, or when there is nothing to check. Rejects when the session is
+   * lost or must end.
    */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -153,8 +153,8 @@ export type AgentSession = {
    */
   readonly resumed?: boolean;
   /**
-   * Identifies the agent's memory: a different object means that the agent has forgotten the conversation. Default:
-   * the session itself.
+   * Identifies the agent's memory. The first prompt with another object has the newest lines of the conversation.
+   * Default: the session itself.
    */
   readonly memory?: object;
   /**
@@ -163,7 +163,7 @@ export type AgentSession = {
    * stands alone.
    */
   readonly history?: 'posted' | 'own';
-  /** Characters of a request besides the prompt and the history. Default: 0. */
+  /** Estimated characters of a request besides the prompt and the history. Default: 0. */
   readonly overhead?: number;
 };
 
@@ -195,7 +195,7 @@ type FailureParts = {
   readonly code?: string;
 };
 
-/** Why a session was lost, in one line. `final`: no session is reopened automatically. */
+/** Why a session was lost or could not be opened, in one line. `final`: no session is reopened automatically. */
 export type SessionFailure = {
   readonly message: string;
   /** A code such as "HTTP_401" or "ENOENT". Default: "AGENT_EXECUTION_ERROR". */

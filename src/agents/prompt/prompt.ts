@@ -79,7 +79,7 @@ export class SessionKnowledge {
     this.#messages.set(message, true);
   }
 
-  /** True when the session keeps history and its last prompt had this system prompt. */
+  /** True when the session remembers that its last prompt had this system prompt. */
   hasHeard(system: string): boolean {
     return this.history !== undefined && !this.fresh && this.#system === system;
   }
@@ -196,9 +196,9 @@ type BuiltPrompt = Pick<TurnPrompt, 'text' | 'system' | 'parts'> & { readonly le
  * Builds a prompt: persona, rules and roster, then the conversation inside the boundary, then the instructions. Each
  * message inside the boundary stands under a host's line `[from NAME (id)]`. Lines of messages that look like a host's
  * line are escaped. With `posted` history, the agent's own messages stand outside the boundary, unescaped. The
- * conversation is cut so that the request has about `contextTokens`, at 4 characters a token. The conversation always
- * has room for 1,000 characters. The oldest lines are cut first. Messages to answer are never shortened: the first
- * always stays, and `left` names those without room.
+ * conversation is cut so that the prompt has at most about `contextTokens`, at 4 characters a token. The conversation
+ * always has room for 1,000 characters. The oldest lines are cut first. Messages to answer are never shortened: the
+ * first always stays, and `left` names those without room.
  */
 export function buildPrompt(parts: PromptParts): BuiltPrompt {
   const { knowledge, contextTokens } = parts;
@@ -217,8 +217,8 @@ export function buildPrompt(parts: PromptParts): BuiltPrompt {
 }
 
 /**
- * Returns prompt text for a message that arrives while the agent works. `observed`: the message is not addressed to
- * the agent.
+ * Returns prompt text for a message that arrives while the agent works. `observed`: the message is for information,
+ * such as a correction.
  */
 export function injectedPrompt(line: Line, observed: boolean): string {
   const use = observed ? 'It is for you to know, not addressed to you.' : 'Take it into account now.';

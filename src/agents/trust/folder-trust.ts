@@ -294,7 +294,7 @@ class WatchedFolder {
     return scan;
   }
 
-  /** Returns whether the next scan is due. Scans may take at most 2 % of the time. */
+  /** Returns whether the next regular scan is due. Regular scans may take at most 2 % of the time. */
   isLookDue(): boolean {
     return this.#look === null || this.#clock.now() - this.#look.at >= this.#look.tookMs * RARER;
   }
@@ -345,7 +345,7 @@ export function namesOf(files: readonly FoundFile[]): string {
 
 /**
  * The files of a folder for operators, at most 20: names, powers, and the beginnings of texts. Each text has at most
- * 2,000 characters, and all together have about 5,000, shared evenly among the long texts. A cut text ends with the
+ * 2,000 characters, and all together have at most 5,000, shared evenly among the long texts. A cut text ends with the
  * file's size. Invisible characters are shown; `clean` redacts secrets.
  */
 export function foundDetail(scan: Pick<FolderScan, 'files' | 'incomplete'>, clean: (text: string) => string): string {

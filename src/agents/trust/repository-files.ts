@@ -29,7 +29,7 @@ export type RepositoryFile = {
 
 /** The files of a folder that an agent obeys. */
 export type RepositoryFiles = {
-  /** The package and the release that the list was read from. */
+  /** The package and the release that the list was read from; `all profiles` for the list of all agents. */
   readonly release: string;
   readonly files: readonly RepositoryFile[];
 };

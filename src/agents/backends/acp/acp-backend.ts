@@ -88,8 +88,8 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 }
 
 /**
- * A session that outlives its process. When this or another session ended the process by force, the next prompt starts
- * a new process. A prompt that another session broke off is sent again, at most twice.
+ * A session that outlives its process. When this or another session ended the process by force, the next prompt uses a
+ * new process. A prompt that another session broke off is sent again, at most twice.
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
@@ -209,7 +209,7 @@ class Processes {
   readonly #kind: Kind;
   /** Name of the floor's tool server. A process learns the name at its start, so all sessions share the name. */
   #server: string | undefined;
-  /** Port of the tool server, which a sandboxed process must reach. `null`: no tool server. */
+  /** Port of the tool server, which a sandboxed process must reach. `null`: none is known. */
   #toolPort: number | null = null;
   #current: Promise<AgentProcess> | null = null;
   readonly #sessions = new Map<string, string>();
@@ -417,7 +417,7 @@ class AgentProcess {
     await this.#stopped;
   }
 
-  /** Closes the output 1 s after the process exits: until then the rest of the pipe can be read. */
+  /** Closes the output 1 s after the process group has ended: until then the rest of the pipe can be read. */
   async #watch(): Promise<void> {
     const { exited, stdout } = this.#started.group;
     await exited;

@@ -118,8 +118,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Allows a tool that Conch serves; lets the gate decide about others. Answers "cancelled" when the generation is over
-   * or interrupted, the run must stop, or the agent withdrew the request, ended the call or offers no fitting option.
+   * Allows a tool that Conch serves, if the agent offers that; else lets the gate decide. Answers "cancelled" when the
+   * generation is over or interrupted, the run must stop, or the agent withdrew the request, ended the call or offers
+   * no fitting option.
    */
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
@@ -180,8 +181,7 @@ export class AcpGeneration {
   }
 
   /**
-   * Returns the ending for a stop reason. When no text follows a denied call, first posts which call was denied. When
-   * no call was denied and the answer has no text, first posts the text of `SILENCES` for the stop reason, if any.
+   * Returns the ending for a stop reason. May first post that a call was denied, or why the answer has no text.
    */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
@@ -197,8 +197,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Ends the generation. Records open calls that nobody was asked about with an unknown outcome: they may have run, and
-   * the session may have read their output.
+   * Ends the generation. Records the agent's own open calls that nobody was asked about with an unknown outcome: they
+   * may have run, and the session may have read their output.
    */
   end(): void {
     if (!this.#ended) for (const [id, begun] of this.#tools) this.#record(id, begun, true);

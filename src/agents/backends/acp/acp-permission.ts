@@ -264,7 +264,7 @@ function toolIn(name: string, server: string): string {
 
 /**
  * Returns a file change: a line with the path and the numbers of added and removed lines, then a unified diff with
- * three lines of context. `before` is `null` for a new file.
+ * at most three lines of context. `before` is `null` for a new file.
  */
 export function unifiedDiff(path: string, before: string | null, after: string): string {
   const patch = structuredPatch(path, path, before ?? '', after, '', '', LIMITS) ?? replaced(path, before ?? '', after);

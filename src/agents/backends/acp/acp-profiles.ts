@@ -24,7 +24,7 @@ export type AcpProfile = {
   readonly args: readonly string[];
   /** How to install the program, in words for the error message when it is missing. */
   readonly install?: string;
-  /** Names of environment variables to pass on: keys, endpoints, folders of settings. */
+  /** Names of environment variables to pass on, such as keys. */
   readonly pass: readonly string[];
   /** True when the agent accepts a second prompt during a turn. */
   readonly takesSecondPrompt?: true;
@@ -35,9 +35,9 @@ export type AcpProfile = {
   readonly modes: readonly string[];
   /** Options besides the mode that must keep these values, by id. Options that a session lacks are skipped. */
   readonly holds?: Readonly<Record<string, string>>;
-  /** Returns settings besides the mode that make the agent ask. */
+  /** Returns settings that make the agent ask, for its start and its sessions. */
   readonly asking?: (context: AskingContext) => Asking;
-  /** Files in a working folder that configure the agent, some of which Conch switches off. */
+  /** Files in and above a working folder that configure the agent. */
   readonly repositoryFiles: RepositoryFiles;
   /** The calls for which the agent promises to ask with these settings; `null` for none. */
   readonly asks: AcpPromise | null;
@@ -59,7 +59,7 @@ export type ActsUnasked = {
 export type AcpPromise = {
   /** The ACP kinds of the tools for which the agent asks, such as `edit`. */
   readonly kinds: readonly string[];
-  /** The status that proves that a call ran. Some agents report `in_progress` before they ask. */
+  /** The first status that proves that a call ran. Some agents report `in_progress` before they ask. */
   readonly ranWhen: 'in_progress' | 'completed';
   /** An `execute` call without this key in its input only reads the output of an allowed command. */
   readonly commandKey?: string;
@@ -198,7 +198,7 @@ export type AcpProfileName = keyof typeof ACP_PROFILES;
 type AskingContext = {
   /** Name of Conch's tool server, whose tools the agent may call without asking; `null` when the agent has none. */
   readonly server: string | null;
-  /** The private folder for `files`, outside the agent's working folder. Empty when the agent runs elsewhere. */
+  /** The private folder for `files`. Empty when the agent runs elsewhere. */
   readonly folder: string;
   /** The agent's working folder; `null` when it runs elsewhere. */
   readonly cwd: string | null;
@@ -210,7 +210,7 @@ type AskingContext = {
   readonly asked: readonly ToolKind[];
 };
 
-/** Settings that make an agent ask, besides its mode. */
+/** Settings that make an agent ask, for its start and its sessions. */
 export type Asking = {
   /** Arguments, added after all other arguments. */
   readonly args?: readonly string[];
@@ -289,9 +289,8 @@ function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
 }
 
 /**
- * OpenCode: permissions in the configuration that OpenCode reads last, and no configuration from the working folder.
- * Keeps other settings in `OPENCODE_CONFIG_CONTENT`. Throws a terminal `BackendError` when that variable is not a
- * configuration in JSON.
+ * OpenCode: permissions in the configuration that OpenCode reads last. Keeps other settings in
+ * `OPENCODE_CONFIG_CONTENT`. Throws a terminal `BackendError` when that variable is not a configuration in JSON.
  */
 function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
   const permission = {
@@ -363,7 +362,7 @@ const GEMINI_TOOLS: ToolNames = {
   fetch: ['web_fetch', 'google_web_search'],
 };
 const COPILOT_DENIED: ToolNames = { edit: ['write'], execute: ['shell'], fetch: ['url'] };
-/** Copilot reads and searches without checking permissions, so these tools are hidden. */
+/** Copilot reads and searches without checking permissions, so tools of denied kinds are hidden. */
 const COPILOT_HIDDEN: ToolNames = { read: ['view'], search: ['grep', 'glob'] };
 
 /** Tools that Conch's policy lets Gemini CLI run without asking, unless a rule denies or asks about their kind. */

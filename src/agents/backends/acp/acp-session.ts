@@ -24,8 +24,8 @@ import { injectedPrompt } from '../../prompt/prompt.ts';
 export type AcpSettings = {
   /**
    * Handling of a message that the agent cannot read mid-turn. `queue` (default) leaves the message for the next
-   * prompt. `cancel` stops the agent and restarts its prompt with the message. A message that is not addressed to the
-   * agent always waits for the next prompt.
+   * prompt. `cancel` stops the agent and restarts its prompt with the message. An observed message always waits for
+   * the next prompt.
    */
   readonly injectFallback?: 'queue' | 'cancel';
   /** Idle time after a prompt's result before the turn counts as over. Default: 100. */
@@ -71,7 +71,7 @@ export class AcpSession implements AgentSession {
   readonly #told = new Set<string>();
   /** Why the session was ended for good: its agent acts without asking. `null` otherwise. */
   #distrusted: UnaskedError | null = null;
-  /** True after the agent answered a prompt with an error: the next session must not load this one. */
+  /** True after a turn failed with an error of the agent: the next session must not load this one. */
   needsNewSession = false;
 
   private constructor(peer: AcpPeer, options: AcpSessionOptions) {
@@ -181,7 +181,10 @@ export class AcpSession implements AgentSession {
     }
   }
 
-  /** Cancels the prompt in progress before closing, because the process may serve other sessions. */
+  /**
+   * Cancels the prompt in progress before closing, because the process may serve other sessions. While a ping is
+   * unanswered, closes by force instead.
+   */
   async close(): Promise<void> {
     if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
     this.#options.floorTools?.close();

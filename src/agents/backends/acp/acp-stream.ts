@@ -189,7 +189,7 @@ export function sessionIn(params: unknown): string | null {
 }
 
 type LineLimits = {
-  /** Maximum size of one message, in bytes. */
+  /** Approximate maximum size of one message, in bytes. */
   readonly messageBytes: number;
   readonly messagesPerSecond: number;
 };

@@ -137,7 +137,7 @@ const usage = z.object({
 const modeUpdate = z.object({ sessionUpdate: z.literal('current_mode_update'), currentModeId: z.string() });
 const optionsUpdate = z.object({ sessionUpdate: z.literal('config_option_update'), configOptions });
 
-/** A `session/update`. Unknown kinds and malformed updates become `other`. */
+/** A `session/update`. Unknown kinds, and malformed updates of known kinds, become `other`. */
 export const sessionUpdate = z.object({
   sessionId: z.string(),
   update: z.union([

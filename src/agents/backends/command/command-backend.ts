@@ -25,9 +25,9 @@ export type CommandOptions = {
   /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   /**
-   * The arguments. An argument `{session}` becomes `--session-id <id>` for the first prompt with this id, and `--resume
-   * <id>` for later prompts or when `set` has `CONCH_SESSION_RESUMES`. The id is `CONCH_SESSION` of `set`. Without an
-   * id the argument is left out.
+   * The arguments. An argument `{session}` becomes `--session-id <id>` until this backend has run a process with this
+   * id, then `--resume <id>`. With `CONCH_SESSION_RESUMES` in `set`, it is always `--resume <id>`. The id is
+   * `CONCH_SESSION` of `set`. Without an id the argument is left out.
    */
   readonly args: readonly string[];
   /** The command's working folder. Default: the working folder of Conch. */
@@ -79,7 +79,7 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
   };
 }
 
-/** `begun`: ids of the program's sessions that exist already. */
+/** `begun`: ids of sessions with which this backend has run a process. */
 type SharedOptions = CommandOptions & { readonly gate: FolderGate; readonly begun: Set<string> };
 
 type Place = { readonly env: Readonly<Record<string, string>>; readonly cwd: string };

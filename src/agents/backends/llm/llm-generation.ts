@@ -18,7 +18,7 @@ import type { ModelCall, ModelTool } from '../../tools/toolbox.ts';
 export type GenerationSettings = LlmPrices & {
   readonly model: LanguageModel;
   readonly maxOutputTokens: number | undefined;
-  /** Limit of model calls in one generation that calls no tool of a server. */
+  /** Limit of the model's answers in one generation that calls no tool of a server. */
   readonly maxSteps: number;
   /** Whether any tools are offered. Set to false when the service answers that the model takes no tools. */
   readonly tools: { offered: boolean };

@@ -101,7 +101,7 @@ function isTemporary(error: unknown): boolean {
 
 /**
  * Returns the wait that Retry-After-Ms or Retry-After asks for, in milliseconds. A date counts from the answer's Date
- * header. 0 when a header is missing or invalid.
+ * header. 0 when neither header names a valid wait.
  */
 function waitOf({ responseHeaders = {} }: APICallError): number {
   const { 'retry-after-ms': ms, 'retry-after': after } = responseHeaders;

@@ -25,8 +25,8 @@ export type RemoteBackendOptions = AcpSettings & {
 };
 
 /**
- * Runs an agent on another machine that connects to Conch. The agent has one connection, and one session per channel
- * and model. While the agent is disconnected, `open` rejects with an `AbsentError`.
+ * Makes the backend of an agent that connects to Conch, also from another machine. The agent has one connection, and
+ * one session per channel and model. While the agent is disconnected, `open` rejects with an `AbsentError`.
  */
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;

@@ -335,7 +335,10 @@ export const REPLACED = 4409;
  * Limits of handshakes for one client: an address, or an address with a valid token. Durations are in milliseconds.
  */
 type HandshakeLimits = {
-  /** How many different wrong tokens within `lockoutMs` lock an address out for `lockoutMs`. */
+  /**
+   * How many different wrong tokens within `lockoutMs` lock an address out for `lockoutMs`. Clients with a valid token
+   * are not locked out.
+   */
   readonly wrongTokens: number;
   readonly lockoutMs: number;
   /** How many handshakes are allowed within `windowMs`. */
