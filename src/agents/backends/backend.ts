@@ -19,8 +19,8 @@ export type TurnPrompt = {
   /** Lines of the conversation that the session may lack, oldest first. */
   readonly lines: readonly Line[];
   /**
-   * The messages that this prompt must answer. `lines` may lack some of these messages, such as the order of a
-   * background run.
+   * The messages that this prompt must answer, unless they are deleted. `lines` may lack some of these messages, such as
+   * the order of a background run.
    */
   readonly messages: readonly Line[];
   /** The ids from `messages` that the agent was given earlier in this turn and that no complete generation answered. */

@@ -67,7 +67,7 @@ export class AcpSession implements AgentSession {
   #pinging = false;
   readonly #tripwire: Tripwire | null;
   #settingBack = false;
-  /** The kinds of update in which the agent reported a changed mode. */
+  /** The kinds of update in which the agent reported a forbidden mode or option. */
   readonly #told = new Set<string>();
   /** Why the session was ended for good: its agent acts without asking. `null` otherwise. */
   #distrusted: UnaskedError | null = null;
@@ -280,8 +280,8 @@ export class AcpSession implements AgentSession {
   }
 
   /**
-   * Sets a changed mode back, once. The session ends when the agent refuses or changes its mode again. Agents may
-   * report one change in two updates.
+   * Sets a changed mode or option back, once. The session ends when the agent refuses or makes such a change again.
+   * Agents may report one change in two updates.
    */
   async #setBack(mode: string, update: string): Promise<void> {
     const why = `went into the mode ${quoted(mode)}, in which it may act without asking`;
