@@ -19,7 +19,7 @@ export type TurnPrompt = {
   /** Lines of the conversation that the session may lack, oldest first. */
   readonly lines: readonly Line[];
   /**
-   * The messages that this prompt must answer, unless they are deleted. `lines` may lack some of these messages, such as
+   * The messages that this prompt must answer, unless they are deleted. `lines` may lack some of them, such as
    * the order of a background run.
    */
   readonly messages: readonly Line[];
