@@ -705,8 +705,8 @@ function conflict(decision: CrewDecision, command: CrewCommandOf<'CONFLICT'>): C
 }
 
 /**
- * The first ticket of `sides` that another worker worked on and that had no meeting with this worker. `null` for none,
- * or when the crew holds no meetings.
+ * The first ticket of `sides` that another worker worked on and that had no meeting about the worker's present ticket.
+ * `null` for none, or when the crew holds no meetings.
  */
 function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, { sides = [] }: CrewCommandOf<'CONFLICT'>) {
   for (const side of settings?.meetingTurns === undefined ? [] : sides) {

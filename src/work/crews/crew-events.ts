@@ -44,8 +44,8 @@ const COMMANDS = {
   /** Stops the crew. `now`: steps under way end at once, and are repeated later. */
   STOP: { by, now: z.literal(true).exactOptional() },
   /**
-   * The result of main's tests at the commit `tip`. `since`: the last tested commit when these tests began; `null` for
-   * none. The command is refused when `since` is no longer the last tested commit.
+   * The result of main's tests at the commit `tip`. `since`: the commit of the crew's `base` when these tests began;
+   * `null` for none. The command is refused when `since` is no longer the commit of `base`.
    */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
   /** A commit of Conch that changes only tickets moved main. The test result of the commit `from` holds for `to`. */
@@ -68,7 +68,7 @@ const COMMANDS = {
   SAID: { worker, epoch, text },
   /** The turn with this epoch is over. `why`: empty when it completed. */
   ENDED: { worker, epoch, how: z.enum(['completed', 'failed', 'timedOut', 'stopped']), why: text },
-  /** Usage of the worker's agent or review. `unpriced`: the price is unknown. */
+  /** Usage of the worker's agent, of the other side in its meetings, or of its review. `unpriced`: no known price. */
   SPENT: { worker, ...spent },
   /** Why a session ended. Refused unless an error of the worker was counted at the same instant. */
   CAUSE: { worker, why: text },
@@ -84,7 +84,7 @@ const COMMANDS = {
   MERGED: { worker, ticket: text, commit: text },
   /**
    * A commit conflicts with main: found before its tests, or by its merge. `landed`: see `MERGED_RED`. `hunks`: the
-   * lines in conflict. `sides`: up to three merged tickets that changed these files, by file, then newest first.
+   * conflict's diff, shortened. `sides`: up to three merged tickets that changed these files, by file, then newest first.
    */
   CONFLICT: {
     worker,
@@ -94,9 +94,12 @@ const COMMANDS = {
     hunks: text.exactOptional(),
     sides: z.array(sideSchema).exactOptional(),
   },
-  /** The agreement of a meeting was noted on both tickets, or people were told why a note failed. */
+  /** Conch tried to note the agreement of a meeting on both tickets. */
   NOTED: { worker, ticket: text },
-  /** The tests of the merged tree are red. `landed`: lines on commits of main since the branch began, at most 20. */
+  /**
+   * The tests of the merged tree failed, or commands that prepare its worktree did. `landed`: lines on commits of main
+   * since the branch began, at most 20.
+   */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
   /**
    * The merge or the pull request was refused. `weakened`: the merged tree reports fewer tests than main, or no number
@@ -113,7 +116,7 @@ const COMMANDS = {
   /** Main moved while the merge was made or tested, or the merge may no longer be made. */
   MOVED: { worker },
   /**
-   * The worktree's work is stored. The worktree is removed, unless its worker was killed. A folder with files that is
+   * The worktree's work is stored. The worktree is removed, unless the worker leaves after a kill. A folder with files that is
    * no worktree any more stays as it is. `kept`: the ref of the stored work; `null` for none. `branch`: the branch, if
    * the ticket's next worker goes on from its commits.
    */
@@ -128,7 +131,7 @@ const COMMANDS = {
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
   /**
-   * Merges the branch of a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review or
+   * Requests the merge for a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review or
    * for the merge window. Asks people the question that waited for the end of the review, unless it is `merge`. Refused
    * during tests, during the recheck after a review, and while the worker's question has no choice `merge`. Where votes
    * are needed, also refused while the worker has no question. `voter`: the id of the person; `by` if absent.
@@ -140,7 +143,7 @@ const COMMANDS = {
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** A person makes a ticket of a message. */
   PROPOSE_MESSAGE: { ...sourceSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
-  /** A person's reply adds dependencies to a ticket that was made from a message. */
+  /** A person asks by a reply that a ticket made from a message waits for other tickets. */
   REPLY: replySchema.shape,
   /**
    * The reply `message` was checked. `why`: why the ticket cannot wait for the tickets that the reply names; empty if
@@ -217,7 +220,7 @@ const CREW_FACTS = {
   voted: { worker, voter: text, by, tip: text },
   /** Votes for an earlier commit no longer count. */
   votesVoided: { worker, tip: text, votes: z.int() },
-  /** The merge of the work was requested. `at`: the merge begins no earlier. */
+  /** The merge of the work was requested, or its window moved. `at`: the end of the merge window; absent for none. */
   mergeAsked: { worker, at: instant.exactOptional() },
   /** The merge window is over: the merge may begin. */
   mergeDue: { worker },

@@ -19,7 +19,7 @@ import type { CrewFact, CrewFactOf } from './crew-events.ts';
 type WorkerFact = Extract<CrewFact, { readonly worker: string }>;
 type CrewWideFact = Exclude<CrewFact, WorkerFact>;
 
-/** Returns the state after a fact. Throws "impossible: …" when the fact does not fit the state. */
+/** Returns the state after a fact. Can throw "impossible: …" for a fact that does not fit the state. */
 export function evolveCrew(crew: Crew, fact: CrewFact, at: Instant): Crew {
   if (!('worker' in fact)) return changed(crew, fact, at);
   if (fact.type === 'workerAdded') return added(crew, fact, at);
@@ -124,7 +124,7 @@ function added(crew: Crew, { worker: name, agent, touches }: CrewFactOf<'workerA
   return { ...crew, workers: [...crew.workers, idleWorker({ name, agent, startedAt: at, ...defined({ touches }) })] };
 }
 
-/** Applies a fact about a worker to the rest of its crew. */
+/** Applies a fact about a worker to its crew, after `workerAfter`. */
 function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Crew {
   switch (fact.type) {
     case 'ticketAssigned': {

@@ -9,8 +9,8 @@ import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } f
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /**
- * A line that people read about a ticket. Without `goesOn`, it edits the ticket's last line with the same `about`, if
- * no message or other announcement came between.
+ * A line that people read about a ticket, or (`ticket`: "crew") about the crew. Except in the crew's channel with
+ * `goesOn`, the line edits the last line with the same `about`, if no message or other announcement came between.
  */
 export type TicketLine = {
   readonly ticket: string;
@@ -19,7 +19,7 @@ export type TicketLine = {
   readonly text: string;
   /** Where the line stands: only in the ticket's thread, or only in the crew's channel. Absent: in both. */
   readonly only?: 'thread' | 'channel';
-  /** In the crew's channel, the line is not a new message: it edits the ticket's first message. */
+  /** In the crew's channel, the line is not a new message: it edits the message about the ticket's last assignment. */
   readonly goesOn?: true;
 };
 
@@ -35,7 +35,7 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'pullReturned',
   'leaving',
 ]);
-/** The `about` of the ticket's first message in the crew's channel. */
+/** The `about` of a ticket's assignment, and in the crew's channel of lines with `goesOn`. */
 export const COURSE = 'course';
 
 const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'votes', 'proposal', 'note']);

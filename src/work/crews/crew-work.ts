@@ -645,7 +645,7 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** Closes finished tickets that the source still lists as open. Leaves those that Conch closed and people opened again. */
+  /** Closes finished tickets that the source lists as not closed, except those that Conch has closed before. */
   async #closeMerged(tickets: readonly Ticket[], finished: Crew['finished']): Promise<void> {
     const open = new Set(tickets.filter(({ status }) => status !== 'closed').map(({ id }) => id));
     const left = finished.filter(({ id }) => open.has(id) && this.#ports.memory.recall(closedName(id)) === null);
@@ -1108,7 +1108,7 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** Tells people when settings, hooks or stashes of their copy changed since the last measured step. */
+  /** Tells people when settings, hooks or stashes of their copy changed since the last call. */
   async #guard(): Promise<void> {
     const now = await pictureOf(this.#repository);
     const before = this.#picture ?? now;
@@ -1119,8 +1119,8 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Leaves tracked files alone. With a tracked instruction file, writes CLAUDE.local.md, because CLAUDE.md would hide a
-   * tracked AGENTS.md.
+   * Leaves tracked files alone. With a tracked instruction file, writes CLAUDE.local.md in place of CLAUDE.md, which
+   * would hide a tracked AGENTS.md.
    */
   async #instruct({ worktree, id, title, text, branch }: Assigned, worker: string): Promise<void> {
     const repository = this.#repository;
@@ -1219,7 +1219,7 @@ const LONGEST_REMARK = 4_000;
 const MOST_PATHS = 400;
 
 const MOST_SIDES = 3;
-/** The most characters of each text about a conflict or weaker tests: a message on Discord has 2,000. */
+/** The most characters kept of each text about a conflict or weaker tests: a message on Discord has 2,000. */
 const LONGEST_PART = 1_500;
 
 function namedSides(hunks: string, main: string, ticket: string): string {

@@ -32,7 +32,7 @@ const LONGEST_BACKOFF_SECONDS = 60;
 export const STUCK_AT = 5;
 /** A worker is reset when its session could not be resumed this many times since the last measured step. */
 export const MOST_UNRESUMED = 2;
-/** After this many resets of its workers, a ticket starts only when a person assigns it. */
+/** After this many resets of its workers that no person asked for, a ticket waits until a person assigns it. */
 export const MOST_LOST = 3;
 /** With more rounds of conflicts than this, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
@@ -183,14 +183,14 @@ const pullSchema = z.strictObject({
 /** A person's vote for the merge of the commit `tip`. `voter`: the person's id. `by`: the person's name. */
 const voteSchema = z.strictObject({ voter: text, by: text, tip: text });
 
-/** A worker's discovery, for other workers. `touches`: file patterns of its ticket; absent when the ticket has none. */
+/** A worker's discovery, for other tickets. `touches`: file patterns of its ticket; absent when the ticket has none. */
 const discoverySchema = z.strictObject({ worker: text, ticket: text, text, touches: z.array(text).exactOptional() });
 
-/** A merged ticket with which a merge conflicts. `about`: its title, text and changes, as data. */
+/** A merged ticket with which a worker's work conflicts. `about`: its title or id, text and changes, shortened. */
 export const sideSchema = z.strictObject({ ticket: text, about: text });
 
 /**
- * A meeting about a conflict. `otherWorker`: the worker of the merged ticket. `hunks`: the lines in conflict.
+ * A meeting about a conflict. `otherWorker`: the worker of the merged ticket. `hunks`: the conflict's diff, shortened.
  * `conflict`: text for the prompt of the step after the meeting.
  */
 export const meetingSchema = z.strictObject({ ...sideSchema.shape, otherWorker: text, hunks: text, conflict: text });
@@ -205,7 +205,7 @@ const workerSchema = z.strictObject({
   ticket: assignedSchema.nullable(),
   prepared: z.boolean(),
   stepCount: count,
-  /** The most steps on the ticket. People, conflicts and pull requests add some. */
+  /** The limit of steps on the ticket. People, conflicts and pull requests raise it. */
   maxSteps: count,
   lastStepAt: instant.nullable(),
   usage: z.strictObject({ input: z.number(), output: z.number(), costMicros: z.number() }),
@@ -235,7 +235,7 @@ const workerSchema = z.strictObject({
   unchanged: count,
   conflicts: count,
   /**
-   * The open meeting about the last conflict; absent for none. `turns`: the number of turns that are over. `agreed`:
+   * The open meeting about the last conflict; absent for none. `turns`: the number of measured turns. `agreed`:
    * the agreement that the worker wrote; absent before.
    */
   meeting: z
@@ -249,7 +249,7 @@ const workerSchema = z.strictObject({
   landsAt: instant.exactOptional(),
   /** The name of a person who held the merge before it was due. People are asked when it is due. */
   held: text.exactOptional(),
-  /** Discoveries of others for prompts, oldest first; absent for none. `telling`: the number in the last prompt. */
+  /** Discoveries on other tickets, for prompts, oldest first. Absent: none. `telling`: the number in the last prompt. */
   heard: z.array(discoverySchema).exactOptional(),
   telling: count.exactOptional(),
   /** The votes for the merge of the present commit; absent for none. */
@@ -268,7 +268,7 @@ const workerSchema = z.strictObject({
     .exactOptional(),
 });
 
-/** Hours in which no merge window ends. `from`, `to`: minutes since midnight in the time zone `zone`. */
+/** Hours in which only people end a merge window. `from`, `to`: minutes since midnight in the time zone `zone`. */
 const quietHoursSchema = z.strictObject({ from: count, to: count, zone: text });
 
 export const crewSettingsSchema = z.strictObject({
@@ -285,9 +285,9 @@ export const crewSettingsSchema = z.strictObject({
   votes: z.int().min(2).exactOptional(),
   /** The least time from the announcement of a merge to the merge, unless people merge earlier. Absent: none. */
   window: z.strictObject({ ms: z.int().min(1_000), quiet: quietHoursSchema.exactOptional() }).exactOptional(),
-  /** The most money of a ticket, in millionths of a dollar; `null`: no limit. */
+  /** The budget of a ticket, in millionths of a dollar; `null`: no limit. */
   ticketCostMicros: z.number().nullable(),
-  /** The most money since the last start, in all and for each UTC day, in millionths of a dollar. Absent: no limit. */
+  /** The budgets since the last start, in all and for each UTC day, in millionths of a dollar. Absent: no limit. */
   costMicros: z.number().exactOptional(),
   dayCostMicros: z.number().exactOptional(),
   /** The most turns of a meeting about a conflict with the work of another worker. Absent: no meetings. */
@@ -301,8 +301,8 @@ export const crewSettingsSchema = z.strictObject({
 });
 
 /**
- * A finished ticket of a crew. `commit`: its merge commit; `null` when no change was needed. `thread`: the id of the
- * ticket's thread. `title`: at most 60 characters. `thread` and `title` can be absent for older tickets.
+ * A finished ticket of a crew. `commit`: the commit as which it was merged; `null` when no change was needed. `thread`:
+ * the id of the ticket's thread. `title`: at most 60 characters. `thread` and `title` can be absent for older tickets.
  */
 const finishedSchema = z.strictObject({
   id: text,
@@ -328,7 +328,7 @@ export const proposalSchema = z.strictObject({
 /** The message from which a ticket was made. `asker`: the name of its author. `by`: the person who made the ticket. */
 export const sourceSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
-/** A reply that adds the dependencies `deps` to the ticket made from a message. `by`: name of the reply's author. */
+/** A reply by which a ticket made from a message shall wait for `deps`. `by`: the name of the reply's author. */
 export const replySchema = z.strictObject({
   message: text,
   channel: text,
@@ -369,7 +369,7 @@ export const COUNTED = ['green', 'red', 'flaky', 'none', 'conflicts', 'dropped']
 export const crewSchema = z.strictObject({
   key: text,
   settings: crewSettingsSchema.nullable(),
-  /** Whether the runner assigns tickets and prompts the workers. */
+  /** Whether the crew runs. While false, no ticket is assigned, and no step is asked for. */
   running: z.boolean(),
   /** The id of the operator who started the crew last. The workers act for that person. */
   askedBy: text.exactOptional(),
@@ -412,9 +412,12 @@ export const crewSchema = z.strictObject({
   merging: z.strictObject({ worker: text, tip: text, main: text, lands: z.literal(true).exactOptional() }).nullable(),
   /** The last question of each subject to the whole crew, with its answer. Absent before the first question. */
   approvals: z.array(crewApprovalSchema).exactOptional(),
-  /** The last commit of main with a test result, of its own tests or of a merge, or accepted by a person. */
+  /** The last verdict on a commit of main; `accepted` is of a person. `null`: no verdict, so main must be tested. */
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
-  /** No step is asked for until `until`: the provider is at its limit, or (`budget`) the day's budget is used up. */
+  /**
+   * While set, no step is asked for. `budget`: the day's budget is used up, and a start by people also ends the pause.
+   * Otherwise, the agents' provider takes no work.
+   */
   paused: z.strictObject({ until: instant, why: text, budget: z.literal(true).exactOptional() }).nullable(),
   /**
    * The values of `usage.costMicros` from which budgets count. `from`: at the last start of the crew. `dayFrom`: before

@@ -55,7 +55,7 @@ export type TestResult = {
 
 /**
  * The conflict of the commit `tip` with main. `landed`: commits of main since the branch began, at most the newest 20.
- * `hunks`: the lines in conflict. `sides`: up to three tickets of main that changed the files; none without meetings.
+ * `hunks`: its diff, shortened. `sides`: up to three tickets of main that changed the files; none without meetings.
  */
 export type Conflict = Required<Pick<CrewCommandOf<'CONFLICT'>, 'tip' | 'files' | 'landed' | 'hunks' | 'sides'>>;
 
@@ -128,13 +128,13 @@ export type CrewWork = {
   pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
   /**
    * Stores uncommitted work under a private ref; also unmerged commits, when no next worker goes on from them. Then
-   * removes the worktree, except that of a killed worker. A folder with files that is no worktree any more stays as it
+   * removes the worktree, except when `why` is `killed`. A folder with files that is no worktree any more stays as it
    * is. Resolves with the ref, `null` for none, and with the branch if the next worker goes on from it.
    */
   clear(ticket: LeftTicket, left: LeftWork): Promise<Pick<CrewCommandOf<'CLEARED'>, 'kept' | 'branch'>>;
   /** Whether the worktree exists. Repairs a lost registration of it in git. */
   exists(ticket: Assigned): Promise<boolean>;
-  /** Ends the processes that a step started and that still run, except those of an open session. Linux only. */
+  /** Ends the ticket's processes that still run, except those of open sessions and commands. Linux only. */
   endProcesses(ticket: Pick<Assigned, 'session'>): Promise<void>;
   /** Removes the index and HEAD locks that an ended git left in the worktree. Call it while no agent works there. */
   unlock(ticket: Assigned): Promise<void>;
@@ -152,7 +152,7 @@ export type CrewWork = {
   check(crew: Crew): Promise<readonly string[]>;
   /** Whether a ticket is closed in its source. */
   isClosed(ticket: string): Promise<boolean>;
-  /** Returns the ids in `ids` that are ids of tickets in the source. */
+  /** Returns the ids in `ids` that the source lists. */
   known(ids: readonly string[]): Promise<readonly string[]>;
   /** Returns how a line or a commit came to main; `null` when main does not have it. */
   landing(place: LineOrCommit): Promise<Landing | null>;
@@ -191,9 +191,9 @@ type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
- * Why a worktree's work is stored. `over`: its worker was killed before, and now has another ticket or people remove
- * the worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: the ticket is open, and
- * its next worker goes on from the branch.
+ * Why a worktree's work is stored. `over`: its worker was killed before, and now has a ticket again or people remove the
+ * worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: a next worker of the ticket
+ * can go on from the branch if the branch is ahead of main.
  */
 export type LeftWork = {
   readonly why: NonNullable<Worker['leaving']>['why'] | 'over';
@@ -229,7 +229,7 @@ export type CrewPorts = {
   readonly failed: (error: unknown, words: string) => void;
 };
 
-/** Time from a search for tickets to the next one, in milliseconds. A fact of `SHOWS_TICKETS` ends it early. */
+/** The least time between searches for tickets, in milliseconds. A fact of `SHOWS_TICKETS` ends this time early. */
 const LOOK_MS = 5_000;
 /** Types of facts after which other tickets may be ready. */
 const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
@@ -275,7 +275,7 @@ export class CrewRunner {
   #fetchLater: Timer | null = null;
   #claimLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
-  /** Why the last search for tickets failed, in words; `null` when it did not. */
+  /** Why the last search for tickets, or their assignment after it, failed, in words; `null` when both succeeded. */
   problem: string | null = null;
   #isLookDue = false;
   #isRunning = false;

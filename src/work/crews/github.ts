@@ -17,7 +17,7 @@ const permissionSchema = z.looseObject({ permission: z.string() });
 const PAGE = 100;
 /** The most pages of a list that are read, with 100 rows each. Further pages are left out. */
 const MOST_PAGES = 20;
-/** How long requests wait after a refusal that names no time, in milliseconds. */
+/** How long requests are not sent after a rate limit that names no time, in milliseconds. */
 const PAUSE_MS = 60_000;
 
 const RIGHTS_MS = 600_000;

@@ -6,7 +6,10 @@ type Window = NonNullable<CrewSettings['window']>;
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
 
-/** Returns `at`, or the end of the quiet hours if `at` is in them. `quiet`: `undefined` for no quiet hours. */
+/**
+ * Returns `at`, or the end of the quiet hours if `at` is in them. A clock change in these hours shifts the result.
+ * `quiet`: `undefined` for no quiet hours.
+ */
 export function afterQuiet(at: Instant, quiet: Window['quiet']): Instant {
   if (quiet === undefined) return at;
   const { from, to, zone } = quiet;

@@ -3,7 +3,7 @@ import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import { MOST_TOLD } from './crew.ts';
 import type { Assigned, Worker, WorkerStep } from './crew.ts';
 
-/** A line of an agent that begins with this word is told to workers whose tickets it may concern. */
+/** Outside meetings, a worker's line that begins with this word is told to workers whose tickets it may concern. */
 const NOTE = 'NOTE:';
 /** A line of the worker in a meeting that begins with this word is the agreement, which ends the meeting. */
 const AGREED = 'AGREED:';

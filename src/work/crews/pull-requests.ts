@@ -93,7 +93,7 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
   };
 }
 
-/** Reviews that comment or request changes, then comments on lines: those with a text, by people who may write. */
+/** Reviews that comment or request changes, then comments on the diff: those with a text, by people who may write. */
 async function remarksOf(requests: GitHubRequests, number: number): Promise<readonly Remark[]> {
   const route = 'GET /repos/{owner}/{repo}/pulls/{pull_number}';
   const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, z.array(remarkSchema));

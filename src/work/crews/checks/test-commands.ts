@@ -40,8 +40,8 @@ export const RUNNER_FILES: readonly string[] = [
 ];
 
 /**
- * The test runners that files at the root of main show, one for each name. A file whose text names no tests, such as a
- * Makefile without the target `test`, shows none.
+ * The test runners that files at the root of main show, one for each name. Some files must name tests in their text,
+ * such as the target `test` in a Makefile.
  */
 export function findRunners(read: ReadAtMain): readonly TestRunner[] {
   const found: TestRunner[] = [];
@@ -84,7 +84,7 @@ const COUNTS: readonly RegExp[] = [
   /^\s*(\d+) passing/gm,
 ];
 
-/** The sum of the numbers of tests in the summaries of a known runner; `null` for no such summary. */
+/** The sum of the numbers of tests, or of passed tests, in a known runner's summaries; `null` for no such summary. */
 export function countTests(output: string): number | null {
   for (const pattern of COUNTS) {
     const found = [...output.matchAll(pattern)];

@@ -22,7 +22,7 @@ export class KeepError extends Error {
 
 /** The author of stored work, and of commits when git knows no name or no email address of the user. */
 const CONCH = { name: 'Conch', email: 'conch@localhost' };
-/** Options with which git answers only after all objects and refs are on the disk. */
+/** Options with which git 2.36 or newer answers only after all objects and refs are on the disk. */
 const DURABLE = ['-c', 'core.fsync=all'];
 
 /**
@@ -196,8 +196,8 @@ function refusingHook(events: string): string | null {
 }
 
 /**
- * Variables for the author of commits: the user of git, or Conch when git knows none. `at`: the time of the commits, in
- * milliseconds; `null`: now.
+ * Variables for the author of commits: the user of git, or Conch when git knows no name or no email address. `at`: the
+ * time of the commits, in milliseconds; `null`: now.
  */
 export async function commitAuthor(
   folder: string,

@@ -13,7 +13,7 @@ import { isLinked, listWorktrees } from './worktrees.ts';
 /** The ref of the commit that waits until git can update the user's copy of main to it. */
 const WAITING = 'refs/conch/main';
 
-/** Where main is. `tip`: the commit to build on. `hasDiverged`: main has commits that the waiting commit lacks. */
+/** Where main is. `tip`: the commit to build on. `hasDiverged`: main and `tip` each have commits that the other lacks. */
 type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
 
 /** Returns where main is. Deletes the ref of the waiting commit when main has it. Throws when main is missing. */
@@ -35,8 +35,8 @@ export async function mainState(repository: Repository): Promise<MainState> {
 }
 
 /**
- * Puts the integration worktree at a commit, without a branch. Creates it if missing. Removes untracked files, except
- * ignored ones.
+ * Puts the integration worktree at a commit, without a branch. Creates it if missing, and anew if git fails there.
+ * Otherwise removes untracked files, except ignored ones.
  */
 export async function prepareIntegration(repository: Repository, folder: string, tip: string): Promise<void> {
   if (await isLinked(repository, folder)) {
@@ -85,8 +85,8 @@ type ConflictFile = { readonly path: string; readonly main: readonly SideCommit[
 
 /**
  * The result of a merge. `dropped`: files in `ticketsDir`, without the ticket's own file, whose changes are not in the
- * merge commit. `hunks`: the lines in conflict. `nothing`: `tip` has the commit already. `refused`: `files` add the
- * marker.
+ * merge commit. `hunks`: the diff of the files in conflict. `nothing`: `tip` has the commit already. `refused`: `files`
+ * add the marker.
  */
 export type MergeResult =
   | { readonly kind: 'merged'; readonly commit: string; readonly dropped: readonly string[] }
@@ -96,7 +96,7 @@ export type MergeResult =
 
 /**
  * Makes a merge commit in the integration worktree and leaves its files there for the tests. No branch changes. After a
- * conflict or refusal the worktree is at `tip` again. Throws `GitError`.
+ * conflict or refusal the worktree is at `tip` again. Throws `GitError` or `Error`.
  */
 export async function mergeCommit(repository: Repository, request: MergeRequest): Promise<MergeResult> {
   const { folder, tip, commit, marker } = request;
@@ -142,7 +142,7 @@ export async function isInConflict({ git }: Repository, one: string, other: stri
 /** The exit code of git for an option that it does not know. */
 const USAGE = 129;
 
-/** The parts of a pull request's next commit. `previous`: the commit that the pull request has now; `null` for none. */
+/** The parts of a pull request's next commit. `previous`: the commit that was pushed last; `null` for none. */
 type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'ticketsDir' | 'marker' | 'message' | 'at'> & {
   /** The commit of the branch, and the newest commit of main that it contains. */
   readonly tip: string;
@@ -303,8 +303,9 @@ type AdvancedMain =
 
 /**
  * Advances main to `to`, a commit built on `from`, only by fast-forward. Where main is checked out, git updates the
- * files, and refuses to overwrite changes: `to` then waits. Returns `moved` when main moved meanwhile. A repeat after
- * success changes nothing; a repeat after `waiting` tries again. Throws `GitError`.
+ * files. `to` waits when git refuses, when a file needs a filter, and during a rebase of main. Returns `moved` when main
+ * moved meanwhile. A repeat after success changes nothing; a repeat after `waiting` tries again. Throws `GitError`, or
+ * `Error` when main is missing.
  */
 export async function advanceMain(
   repository: Repository,
@@ -379,7 +380,7 @@ export async function pushedTip(repository: Repository, remote: string, branch: 
   return commit === undefined ? null : await commitOf(repository, commit).catch(() => null);
 }
 
-/** Pushes a commit to a branch of a remote, never by force. Returns why it was refused; `null` after success. */
+/** Pushes a commit to a branch of a remote, never by force. Returns why the push failed; `null` after success. */
 export async function pushTo(
   { git }: Repository,
   remote: string,

@@ -32,7 +32,7 @@ export type Repository = {
   release(): void;
 };
 
-/** Thrown when a crew cannot work in a folder. The message says why and what to do. */
+/** Thrown when a crew cannot work in a folder. The message says why. */
 export class RepositoryError extends Error {
   override readonly name = 'RepositoryError';
 }
