@@ -84,7 +84,8 @@ const COMMANDS = {
   MERGED: { worker, ticket: text, commit: text },
   /**
    * A commit conflicts with main: found before its tests, or by its merge. `landed`: see `MERGED_RED`. `hunks`: the
-   * conflict's diff, shortened. `sides`: up to three merged tickets that changed these files, by file, then newest first.
+   * conflict's diff, shortened. `sides`: up to three merged tickets that changed these files, by file, then newest
+   * first.
    */
   CONFLICT: {
     worker,
@@ -116,9 +117,9 @@ const COMMANDS = {
   /** Main moved while the merge was made or tested, or the merge may no longer be made. */
   MOVED: { worker },
   /**
-   * The worktree's work is stored. The worktree is removed, unless the worker leaves after a kill. A folder with files that is
-   * no worktree any more stays as it is. `kept`: the ref of the stored work; `null` for none. `branch`: the branch, if
-   * the ticket's next worker goes on from its commits.
+   * The worktree's work is stored. The worktree is removed, unless the worker leaves after a kill. A folder with files
+   * that is no worktree any more stays as it is. `kept`: the ref of the stored work; `null` for none. `branch`: the
+   * branch, if the ticket's next worker goes on from its commits.
    */
   CLEARED: { worker, ticket: text, kept: text.nullable(), branch: text.exactOptional() },
   /** The worktree of the ticket is gone, or the ticket is closed when Conch opens the crew. */
@@ -131,10 +132,11 @@ const COMMANDS = {
   CLEANUP: { worker, by },
   RETRY: { worker, by, words: text },
   /**
-   * Requests the merge for a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review or
-   * for the merge window. Asks people the question that waited for the end of the review, unless it is `merge`. Refused
-   * during tests, during the recheck after a review, and while the worker's question has no choice `merge`. Where votes
-   * are needed, also refused while the worker has no question. `voter`: the id of the person; `by` if absent.
+   * Requests the merge for a worker that is done, or counts a vote for the merge. Ends a wait for people, for a review
+   * or for the merge window. Asks people the question that waited for the end of the review, unless it is `merge`.
+   * Refused during tests, during the recheck after a review, and while the worker's question has no choice `merge`.
+   * Where votes are needed, also refused while the worker has no question. `voter`: the id of the person; `by` if
+   * absent.
    */
   MERGE: { worker, by, voter: text.exactOptional() },
   ANSWER: { worker, by, voter: text.exactOptional(), choice: z.enum(WORKER_CHOICES) },

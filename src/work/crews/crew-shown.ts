@@ -22,7 +22,7 @@ import type { SeenTickets } from './crews.ts';
 /** Input for the views of a crew, besides its state. */
 export type CrewSurroundings = SeenTickets & {
   readonly store: string;
-  /** Why the last search for tickets, or their assignment after it, failed, in words; `null` when both succeeded. */
+  /** Why the last round of search, test of main and assignments failed, in words; `null` when it did not. */
   readonly problem: string | null;
   /** Returns what keeps an agent in a channel from going on with its step; `null` for nothing. */
   readonly whyHeld: (channel: string, agent: string) => Wait | null;

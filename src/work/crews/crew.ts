@@ -249,7 +249,9 @@ const workerSchema = z.strictObject({
   landsAt: instant.exactOptional(),
   /** The name of a person who held the merge before it was due. People are asked when it is due. */
   held: text.exactOptional(),
-  /** Discoveries on other tickets, for prompts, oldest first. Absent: none. `telling`: the number in the last prompt. */
+  /**
+   * Discoveries on other tickets, for prompts, oldest first. Absent: none. `telling`: the number in the last prompt.
+   */
   heard: z.array(discoverySchema).exactOptional(),
   telling: count.exactOptional(),
   /** The votes for the merge of the present commit; absent for none. */

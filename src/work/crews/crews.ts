@@ -191,9 +191,9 @@ type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
- * Why a worktree's work is stored. `over`: its worker was killed before, and now has a ticket again or people remove the
- * worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: a next worker of the ticket
- * can go on from the branch if the branch is ahead of main.
+ * Why a worktree's work is stored. `over`: its worker was killed before, and now has a ticket again or people remove
+ * the worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: a next worker of the
+ * ticket can go on from the branch if the branch is ahead of main.
  */
 export type LeftWork = {
   readonly why: NonNullable<Worker['leaving']>['why'] | 'over';
@@ -275,7 +275,7 @@ export class CrewRunner {
   #fetchLater: Timer | null = null;
   #claimLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
-  /** Why the last search for tickets, or their assignment after it, failed, in words; `null` when both succeeded. */
+  /** Why the last round of search, test of main and assignments failed, in words; `null` when it did not. */
   problem: string | null = null;
   #isLookDue = false;
   #isRunning = false;

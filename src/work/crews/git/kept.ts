@@ -137,8 +137,8 @@ type CommittedWork = {
  * Commits the changes of tracked files and the new files that git does not ignore, on the worktree's branch. Some new
  * files stay out: links that leave the worktree, environment files, files over 5 MiB, dependency folders and nested
  * repositories. A tracked file counts as new when its type changed, such as a file that became a link. Runs the hooks
- * and filters of the repository. `refused` says when files have conflicts, or when git refuses to add or commit, such as
- * for a filter that fails. Throws `GitError` when git cannot list the files.
+ * and filters of the repository. `refused` says when files have conflicts, or when git refuses to add or commit, such
+ * as for a filter that fails. Throws `GitError` when git cannot list the files.
  */
 export async function commitWork(
   { env }: Pick<Repository, 'env'>,

@@ -13,7 +13,9 @@ import { isLinked, listWorktrees } from './worktrees.ts';
 /** The ref of the commit that waits until git can update the user's copy of main to it. */
 const WAITING = 'refs/conch/main';
 
-/** Where main is. `tip`: the commit to build on. `hasDiverged`: main and `tip` each have commits that the other lacks. */
+/**
+ * Where main is. `tip`: the commit to build on. `hasDiverged`: main and `tip` each have commits that the other lacks.
+ */
 type MainState = { readonly main: string; readonly tip: string; readonly hasDiverged: boolean };
 
 /** Returns where main is. Deletes the ref of the waiting commit when main has it. Throws when main is missing. */
@@ -303,9 +305,9 @@ type AdvancedMain =
 
 /**
  * Advances main to `to`, a commit built on `from`, only by fast-forward. Where main is checked out, git updates the
- * files. `to` waits when git refuses, when a file needs a filter, and during a rebase of main. Returns `moved` when main
- * moved meanwhile. A repeat after success changes nothing; a repeat after `waiting` tries again. Throws `GitError`, or
- * `Error` when main is missing.
+ * files. `to` waits when git refuses, when a file needs a filter, and during a rebase of main. Returns `moved` when
+ * main moved meanwhile. A repeat after success changes nothing; a repeat after `waiting` tries again. Throws
+ * `GitError`, or `Error` when main is missing.
  */
 export async function advanceMain(
   repository: Repository,
