@@ -289,7 +289,7 @@ const EVOLUTION: Evolution = {
     work,
     unchanged,
     unfinished,
-    // Work that changed during a review is tested again.
+    // Work that changed during a passed review is tested again.
     next: worker.next === 'recheck' && worker.work?.tip !== work.tip ? 'test' : null,
     step: null,
     errors: 0,

@@ -344,7 +344,7 @@ export class CrewRunner {
     this.#isRunning = true;
     for (const reply of this.state().replies ?? []) this.#do(this.#answer(reply));
     this.#renewClaims();
-    // The first search also tells people which tickets there are.
+    // A stopped crew searches once, too, so that people see its tickets.
     this.#look();
     this.#round(this.state());
   }
