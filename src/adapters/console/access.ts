@@ -5,8 +5,8 @@ import { writePrivately } from '../../lib/private-file.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 
 /**
- * Returns the console's token, which signs page sessions and authorises `conch ctl`. Creates the file at `path` (mode
- * 0600) if it holds no valid token. Throws the file system's error.
+ * Returns the console's token, which signs page sessions and authorises `conch ctl`. Writes a new token to the file
+ * at `path` (mode 0600) if it reads no valid token there. Throws the file system's error.
  */
 export function sessionToken(path: string): string {
   const known = readToken(path);
@@ -36,16 +36,16 @@ function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** How long an unused link is valid, in milliseconds. */
+/** How long an unused link is valid at most, in milliseconds. */
 const KEY_MS = 3_600_000;
 const SESSION_MS = 30 * 86_400_000;
 /** The most unused keys of links. A further key replaces the oldest. */
 const MOST_KEYS = 32;
 
 /**
- * The two secrets of a browser's session; a request needs both. Browsers send a cookie to all ports of a host, so a
- * server that an agent starts on 127.0.0.1 may read the cookie. The storage of a page belongs to one port, but scripts
- * can read the storage.
+ * The two secrets of a browser's session; one alone gives no access. Browsers send a cookie to all ports of a host, so
+ * a server that an agent starts on 127.0.0.1 may read the cookie. The storage of a page belongs to one port, but
+ * scripts can read the storage.
  */
 type PageSession = {
   /** Value of the HttpOnly cookie. */
@@ -70,7 +70,7 @@ export class PageAccess {
     this.#clock = clock;
   }
 
-  /** Returns a key for a link. The key works once, within one hour. */
+  /** Returns a key for a link. The key works at most once, within one hour. */
   newKey(): string {
     const key = randomBytes(32).toString('base64url');
     this.#keys.set(key, this.#clock.now() + KEY_MS);
@@ -127,14 +127,17 @@ export function hasToken({ headers }: IncomingMessage, token: string): boolean {
   return shown !== undefined && sameSecret(shown, token);
 }
 
-/** Whether the Host header of a request names this machine. Another name is a sign of DNS rebinding. */
+/**
+ * Whether the Host header of a request is 127.0.0.1, localhost or [::1], with or without a port. Another name is a sign
+ * of DNS rebinding.
+ */
 export function isForLoopback({ headers: { host } }: IncomingMessage): boolean {
   return host !== undefined && LOOPBACK.has(host.replace(/:\d+$/, '').toLowerCase());
 }
 
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
-/** Whether a request comes from a page of this server. */
+/** Whether a request has the headers that a page of this server sends. */
 export function isOwnPage({ headers, method }: IncomingMessage): boolean {
   const { host, origin, 'sec-fetch-site': site, upgrade } = headers;
   // Browsers omit the origin when a page reads from its own server.

@@ -43,7 +43,7 @@ export type ConsoleOptions = {
   readonly database?: () => Health['database']['status'];
   /** Tool servers that wait for a login; none by default. */
   readonly waiting?: () => readonly unknown[];
-  /** Folder of the built page; the one that `npm install` builds by default. */
+  /** Folder of the built page; Conch's `dist/console` by default. */
   readonly pageDir?: string;
 };
 

@@ -8,11 +8,14 @@ import { auditWantedSchema } from './protocol.ts';
 import type { ServerFrame, ShownCall } from './protocol.ts';
 
 const MOST_CALLS = 100;
-/** A frame of calls ends at this many characters. A call with more characters is sent without input and output. */
+/**
+ * A frame of calls ends when its calls have this many characters in all. A call with more characters is sent without
+ * input and output.
+ */
 const MOST_CHARACTERS = 1024 * 1024;
 /** The reading for one frame stops after about this many journal entries. */
 const MOST_READ = 20_000;
-/** Changes within this time are sent in one frame. */
+/** How long changes are gathered before a frame is sent, in milliseconds. */
 const GATHER_MS = 250;
 
 type AuditFrame = Extract<ServerFrame, { readonly type: 'audit' }>;
@@ -149,7 +152,7 @@ export async function exportCalls(
     'Cache-Control': 'no-store',
   });
   await pipeline(linesOf(source, parsed.data), response).catch((error: unknown) => {
-    // A destroyed response means that the caller disconnected, which is no error.
+    // The response is destroyed when the caller disconnected, which is no error, and also when a read failed.
     if (!response.destroyed) throw error;
   });
   return null;

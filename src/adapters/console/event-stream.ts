@@ -9,7 +9,7 @@ export type EventRequest = {
   /** `null`: the only channel in which the agent has a seat. */
   readonly channel: ChannelId | null;
   readonly agent: AgentId;
-  /** Id of the last event that the reader received; `null` on its first request. */
+  /** Id of the last event that the reader received; `null` when the reader names none. */
   readonly after: number | null;
   readonly format: 'conch' | 'ag-ui';
 };
@@ -29,7 +29,7 @@ export type EventSource = (
 const COMMENT_MS = 15_000;
 /** Delay before a reader reconnects, sent as `retry`. */
 const RETRY_MS = 2_000;
-/** A reader is disconnected when its socket takes no further bytes for this long. */
+/** A reader is disconnected when its socket does not send all buffered bytes within this time. */
 const STALL_MS = 60_000;
 const PIECE_BYTES = 16 * 1024;
 /** A reader with more waiting bytes than this is disconnected at the next write. */

@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/time.ts';
 import type { FloorQueries } from '../port.ts';
 import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow, ServerFrame } from './protocol.ts';
 
-/** Events of a channel within this time are sent in one frame. */
+/** Messages, drafts and floor changes of a channel within this time are sent in one `batch` frame. */
 const FLUSH_MS = 50;
 /** A page with more unread bytes than this is disconnected. */
 const UNREAD_LIMIT = 4 * 1024 * 1024;
@@ -81,7 +81,9 @@ export class Hub {
     if (this.#clients.size === 0) for (const timer of this.#timers.splice(0)) clearInterval(timer);
   }
 
-  /** Adds a message to the next batch. Removes the agent's draft if the message begins like the draft. */
+  /**
+   * Adds a message to the next batch if a page is open. Removes the agent's draft if the message begins like the draft.
+   */
   message(channel: ChannelId, message: ChatMessage): void {
     const draft = this.#channels.get(channel)?.drafts.get(message.speaker.id);
     const isFinal = message.kind === 'agent' && draft !== undefined;

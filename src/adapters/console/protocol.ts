@@ -72,8 +72,8 @@ export type ChatMessage = {
   readonly speaker: { readonly id: string; readonly name: string; readonly avatar: string | null };
   readonly text: string;
   /**
-   * Epoch of the turn in which an agent wrote the message; `null` for other authors, and in channels of other
-   * platforms.
+   * Epoch of the turn in which an agent wrote the message; 0 for a background run. `null` for other authors, and in
+   * channels of other platforms.
    */
   readonly epoch: number | null;
   readonly sentAt: Instant;
@@ -100,7 +100,7 @@ export type ChannelEntry = {
   readonly name: string;
   readonly writable: boolean;
   readonly holder: AgentId | null;
-  /** The first open request in the channel; `null` for none. */
+  /** The first open question in the channel; `null` for none. */
   readonly question: OpenRequest | null;
   /** The workers of its crew that ask people; absent where no crew works. */
   readonly crew?: readonly CrewAsk[];
@@ -123,12 +123,12 @@ export type ShownCall = AuditRow & { readonly key: string; readonly cut?: true }
 /** The floor of the open channel. */
 export type FloorNow = {
   readonly view: FloorView | null;
-  /** Delivery preview: the fate of a message that is written now. */
+  /** Delivery preview: the fate of a message that is written now, and commands that would change something. */
   readonly outlook: Outlook | null;
   /** The open review, or the last one; `null`: there was none. */
   readonly review: ReviewView | null;
   readonly turns: readonly TurnRecord[];
-  /** The requests that were answered in the newest entries of the journal. */
+  /** The requests that were decided or closed in the newest entries of the journal. */
   readonly answered: readonly AnsweredQuestion[];
 };
 
@@ -159,7 +159,7 @@ export type ServerFrame =
       readonly messages: readonly ChatMessage[];
       readonly changed: readonly ChatMessage[];
     })
-  /** The holder, the open request or the crew of these channels changed. */
+  /** The holder, the first open question or the asking workers of these channels changed. */
   | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
   /** All channels and agents. */
   | ({ readonly type: 'channels' } & Pick<PageState, 'channels' | 'agents'>)
@@ -195,7 +195,7 @@ export type ServerFrame =
     } & Partial<AuditStanding>)
   /** The page's frame with this key is durable. */
   | { readonly type: 'accepted'; readonly key: string; readonly id: string }
-  /** The page's frame was refused; `key` is `null` for a frame without a key. */
+  /** The page's frame was refused or failed; `key` is `null` for a frame without a key. */
   | { readonly type: 'refused'; readonly key: string | null; readonly text: string }
   | ({ readonly type: 'answer'; readonly key: string } & Answer)
   /** A notice to the person. It is not a message of the channel and not stored. */

@@ -262,7 +262,7 @@ function toReaders(read: Reading): Handler {
 
 const crewQuerySchema = z.object({ channel: z.string().max(200), most: z.coerce.number().int().min(0).max(500) });
 
-/** Answers the page's `GET /crew?channel=…&most=…` with a channel's crew. `most` limits the tickets of each state. */
+/** Answers the page's `GET /crew?channel=…&most=…` with a channel's crew. */
 function crewReply({ access, crew, clock }: Running, { request }: Exchange): Reply {
   const why = reasonToRefuse(request, access);
   if (why !== null) return { status: 403, body: `${why}.\n` };

@@ -381,7 +381,7 @@ function clean(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
-/** Converts a failed write to a `ChatError` with the fault `limited`: the commit was rolled back. */
+/** Converts a failed write to a `ChatError` with the fault `limited`. */
 async function stored<T>(method: string, channel: ChannelId, write: () => Promise<T>): Promise<T> {
   try {
     return await write();

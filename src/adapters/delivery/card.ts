@@ -16,7 +16,10 @@ import { valuesListed } from '../../turns/text/form.ts';
 
 /** One button: its label, its command line, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
-  /** What a press shows, instead of running `line`. Absent: a press runs `line`. A platform may omit such a button. */
+  /**
+   * What a press shows, instead of running `line`. Absent: a press runs `line`. A platform may omit a button with
+   * `opens`.
+   */
   readonly opens?: ButtonOpens;
 };
 

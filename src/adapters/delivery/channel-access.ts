@@ -24,9 +24,9 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
  * change.
  */
 export const ASK_AGAIN_MS = 60_000;
-/** How many refused calls since the last successful post close a channel that the platform reports as open. */
+/** How many refused calls, without `written` between them, close a channel that the platform reports as open. */
 const REFUSALS_TO_CLOSE = 3;
-/** After this many minutes, a channel that was closed by refusals is opened again, if the platform calls it open. */
+/** A channel that was closed by refusals is checked again after this many minutes at the latest. */
 const CHECKS_TO_TRIAL = 10;
 
 type Closed = { readonly why: string; readonly isByRefusals: boolean };
@@ -36,8 +36,8 @@ type Check = { readonly causes: Causes; done: Promise<void> | null };
 
 /**
  * Tracks which channels of a platform can be used. After a refused call, the platform is asked before the channel's
- * floors are suspended. A closed channel is checked every minute. The first check of a channel that was closed by
- * refusals comes after 10 minutes. No method rejects.
+ * floors are suspended. A timer checks a closed channel every minute; a channel that was closed by refusals, after 10
+ * minutes at the latest. No method rejects.
  */
 export class ChannelAccess {
   readonly #ports: ChannelAccessPorts;
@@ -88,7 +88,7 @@ export class ChannelAccess {
    * Asks the platform about a channel, and closes or opens the channel by the answer. While a check runs, further calls
    * wait for that check. `reported`: a reason that the platform sent earlier. The channel is closed for this reason if
    * the check fails without a reason of its own. `refusal`: why a call was refused. A channel that the platform calls
-   * open is then closed from the third refusal since its last successful post.
+   * open is then closed from the third refusal since its last `written`.
    */
   async check(channel: ChannelId, causes: Readonly<Causes> = {}): Promise<void> {
     const check = this.#checks.get(channel) ?? { causes: {}, done: null };

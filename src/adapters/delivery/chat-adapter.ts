@@ -29,7 +29,10 @@ import { RateLimits } from './rate-limits.ts';
 /** A platform after Conch has signed in. */
 export type OpenPlatform = {
   readonly sender: MessageSender;
-  /** Resolves when messages come in. Rejects with an `AdapterError` when the platform refuses Conch for good. */
+  /**
+   * Resolves when messages come in. Rejects with an `AdapterError` when the platform refuses Conch for good. Can settle
+   * earlier when Conch stops.
+   */
   connect(): Promise<void>;
   /** Stops listening. Drops incoming events that are not stored yet. */
   disconnect(): Promise<void>;
@@ -240,7 +243,7 @@ class OutboxSender {
   readonly #ports: OutboxSenderPorts;
   readonly #scans = new Map<string, number>();
   readonly #refusals = new Map<string, Refusals>();
-  /** The epoch of each channel's last turn with a post that failed for good. The turn's ✅ receipts are not shown. */
+  /** By channel: the epoch of the last post that failed for good. Later ✅ receipts of this epoch are not shown. */
   readonly #failedTurns = new Map<ChannelId, number>();
 
   constructor(ports: OutboxSenderPorts) {
@@ -286,7 +289,7 @@ class OutboxSender {
     if (row.editsId !== null && adapter.edit !== undefined) {
       const edited = await adapter.edit(channel, row.editsId, clean(row.text ?? ''));
       await collapse(adapter, row);
-      // An answer is posted anew when its question cannot be edited, so that the decision is in the channel.
+      // An answer is posted anew when its question is `gone`, so that the decision is in the channel.
       if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
     }
     const plain = postOf(row, this.#ports);

@@ -3,7 +3,7 @@ import { retry } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { AdapterError } from '../port.ts';
 
-/** Backoff between calls to a platform that cannot be reached. */
+/** Backoff between attempts to connect to a platform. */
 export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
 
 type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
@@ -35,7 +35,10 @@ export function createConnectRetry(platform: string, ports: ConnectPorts) {
     });
 }
 
-/** Returns the message of an error and its cause, without request data. HTTP clients hide the reason in the cause. */
+/**
+ * Returns the message of an error, or of its `original`, and of the cause, without request data. HTTP clients hide the
+ * reason in the cause.
+ */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const inner = 'original' in error && error.original instanceof Error ? error.original : error;
@@ -48,7 +51,7 @@ const NOT_SENT =
 const DEPTH = 5;
 
 /**
- * Returns an error's network code, and whether it proves that nothing was sent. Returns `null` when there is no code.
+ * Returns an error's code, such as ECONNRESET, and whether the code proves that nothing was sent. `null`: no code.
  */
 export function networkFailure(error: unknown): { readonly code: string; readonly isUnsent: boolean } | null {
   const codes = networkCodes(error);

@@ -45,7 +45,7 @@ const HANDED_OVER_MS = 1_000;
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
 /** How long to wait after a channel refused the card, in milliseconds. Ends early when the channel takes messages. */
 const REFUSED_MS = 60_000;
-/** Limit of channels whose card state is kept in memory. Channels with pending work are kept beyond it. */
+/** From this many card states in memory on, a new state drops a settled state (`#isSettled`), if there is one. */
 const CHANNELS_KEPT = 1_000;
 
 type Drawing = {
@@ -111,14 +111,14 @@ export class FloorCards {
       state.freeAt = this.#ports.clock.now();
     state.view = view;
     state.hasBegun ||= view.condition === 'open' || view.asides !== undefined || view.trust !== undefined;
-    // Removes the buttons of a closed question at once, without the wait between two edits.
+    // Removes the buttons of a closed question without the wait between two edits.
     if (isOver) {
       state.answeredAt = -Infinity;
       state.throttle.hurry(true);
     } else state.throttle.kick();
   }
 
-  /** Called when another message appears after the card. */
+  /** Called when a message other than the card appears in the channel. */
   countBelow(channel: ChannelId): void {
     const state = this.#stateOf(channel);
     state.below += 1;

@@ -23,7 +23,7 @@ export type InboundQueue = {
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
   /** Resolves when all actions pushed so far were stored or dropped. */
   settled(): Promise<void>;
-  /** Drops actions not yet stored. */
+  /** Starts no further attempts, and drops the actions that are not stored then. */
   stop(): void;
 };
 
@@ -67,7 +67,7 @@ const REMEMBERED = 50_000;
 export type Deduplicator = {
   /**
    * Runs the work of a key. A second call waits for the running work and settles like it, or resolves at once when the
-   * work was done. Work that rejected can run again.
+   * work was done or the key was claimed. Work that rejected can run again.
    */
   run(key: string, work: () => Promise<void>): Promise<void>;
   /** Claims a key. Returns `false` when it was claimed or run before. */
@@ -191,8 +191,8 @@ export function whyLine(line: string, about: string | null): string {
 }
 
 /**
- * Resolves with `true` for a new message, and with `false` for a remembered message, also after a restart. A `true` is
- * stored when the promise resolves. Rejects when storing failed: the message then counts as not seen.
+ * Resolves with `true` for a new message, and with `false` for one that counts as seen, also after a restart. A `true`
+ * is stored when the promise resolves. Rejects when storing failed: the message then counts as not seen.
  */
 export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean>;
 

@@ -15,7 +15,10 @@ export type Content = {
   readonly text: string;
   /** The buttons of a card or of an announcement; empty for other messages. */
   readonly buttons: readonly CardButton[];
-  /** The epoch of the turn in which an agent wrote the text; of a card, the floor's epoch. `null`: no turn. */
+  /**
+   * The epoch of the turn in which an agent wrote the text, or 0 for a background run; of a card, the floor's epoch.
+   * `null`: Conch's own text, or an edit of a post.
+   */
   readonly epoch: number | null;
   /** The post's outbox id, by which a later search recognizes the post. `null` for drafts, cards and edits of posts. */
   readonly outboxId: string | null;
@@ -67,7 +70,7 @@ export type MessageClient = {
   own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
   /**
    * Adds or removes a receipt. Resolves also when nothing has to change, when the message is gone, or when Discord
-   * never allows the reaction.
+   * blocks the reaction or has too many on the message.
    */
   react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
   /** Returns the receipts that Conch has added to a message. */

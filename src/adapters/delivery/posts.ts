@@ -21,7 +21,7 @@ type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
 const INTERVAL_MS = 1_500;
 /** How long to wait before a draft is shown. A text that is posted within this time needs no draft. */
 const FIRST_AFTER_MS = 500;
-/** How long a draft without further text waits for its post before it is removed. */
+/** How long a draft waits for its post or more text after a blank text or `null`, before it is removed. */
 const LINGER_MS = 3_000;
 const STOP_MS = 2_000;
 const IDS_KEPT = 2_000;
@@ -54,8 +54,9 @@ export class Drafts {
   }
 
   /**
-   * Shows a turn's newest text: first after 0.5 s, then at most every 1.5 s. A blank text or `null` removes the turn's
-   * draft, unless its post or more text follows within 3 s. Ignores a text of an earlier turn than the open draft's.
+   * Shows a turn's newest text: first after 0.5 s at the earliest, then at most every 1.5 s. A blank text or `null`
+   * removes the turn's draft, unless its post or more text follows within 3 s. Ignores a text of an earlier turn than
+   * the open draft's.
    */
   show(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void {
     if (this.#isStopped) return;
@@ -100,7 +101,7 @@ export class Drafts {
     }
   }
 
-  /** Returns whether a draft found in a channel must be removed: this process does not know the draft. */
+  /** Returns true for a draft to remove: it is none of the last 2,000 that this process sent and did not drop. */
   isStale(id: MessageId): boolean {
     return !this.#ownDrafts.has(id);
   }
@@ -330,7 +331,10 @@ function contentOf({ speaker, text, epoch, outboxId, buttons = [] }: OutgoingPos
   return { kind: 'post', speaker, text, buttons, epoch, outboxId };
 }
 
-/** Shows one receipt under a message and removes earlier receipts. Rejects with a `ChatError`. */
+/**
+ * Shows one receipt under a message and removes earlier receipts. After `done`, shows no other receipt. Rejects with a
+ * `ChatError`.
+ */
 type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
 
 const MESSAGES_KEPT = 2_000;
@@ -363,7 +367,10 @@ type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly queries: Pick<FloorQueries, 'thread'>;
 };
 
-/** The waits before the two searches, in milliseconds. The second search finds messages that appear late. */
+/**
+ * The waits before two requested searches, in milliseconds. `tidy` makes the first search at once. The second search
+ * finds messages that appear late.
+ */
 const GAPS_MS = [5_000, 15_000];
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
 /** The most messages that a search reads after the stored mark of the last search. */

@@ -163,7 +163,7 @@ export function Toasts(): JSX.Element {
   );
 }
 
-/** The answer to a typed command, shown to this page only. */
+/** An answer in the conversation, shown to this page only. */
 export function CommandAnswer({ answer }: { readonly answer: Spoken }): JSX.Element {
   return (
     <li class={`answer is-${answer.kind}`} data-testid="answer" data-ok={answer.kind === 'answer'}>

@@ -36,17 +36,17 @@ type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notic
 
 /** Toasts, oldest first. */
 export const toasts = signal<readonly Word[]>([]);
-/** Answer to a typed command, with its line and the seq of the message before it. */
+/** An answer in the conversation, with the command line and the seq of the newest message that the page had. */
 export type Spoken = Word & { readonly line: string; readonly channel: string; readonly after: number };
 
-/** Answers to typed commands, shown in the conversation of this page only. */
+/** The newest 20 answers to commands sent with `typed`, shown in the conversation of this page only. */
 export const answers = signal<readonly Spoken[]>([]);
 
 const asked = new Map<string, Pending>();
 
 type Pending = Told & { readonly line: string; readonly typed: boolean; readonly channel: string };
 
-/** `refused`: called when the command is refused. The refusal is then not shown elsewhere. */
+/** `refused`: called when the command is refused or gets no answer. The failure is then not shown elsewhere. */
 type Told = { readonly refused?: (answer: Answer) => void };
 
 /** Handles a frame of the server. After a `state`, sends messages again that were neither confirmed nor refused. */

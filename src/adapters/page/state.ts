@@ -34,11 +34,11 @@ const KEYS = Object.keys(told) as readonly (keyof PageState)[];
 
 /** The messages of the open channel that the page shows, oldest first, at most `SHOWN`. */
 export const messages = signal<readonly ChatMessage[]>([]);
-/** Whether the open channel has messages older than `messages`. */
+/** Whether the server may have messages of the open channel older than `messages`. */
 export const hasEarlier = signal(false);
-/** Whether the open channel has messages newer than `messages`. */
+/** Whether the server may have messages of the open channel newer than `messages`. */
 export const hasLater = signal(false);
-/** How many new messages the reader has not reached. */
+/** How many new messages, as far as the page counts them, the reader has not reached. */
 export const unread = signal(0);
 /** Whether the reader is at the end and follows new messages. */
 export const following = signal(true);
@@ -46,7 +46,7 @@ export const following = signal(true);
 export const returning = signal(false);
 export const journal = signal<readonly JournalEntry[]>([]);
 export const journalHasEarlier = signal(false);
-/** By channel id: how many messages came while the channel was not open. */
+/** By channel id: how many messages the server reported since the channel was last open. */
 export const activity = signal<Readonly<Record<string, number>>>({});
 
 /** An open question of any channel. */
@@ -76,11 +76,11 @@ export const reviewersWords = computed(() => {
 export const holder = computed(() => view.value?.holder ?? null);
 
 const openChannel = computed(() => channels.value.find(({ id }) => id === channel.value));
-/** Whether people can write messages in the open channel. */
+/** Whether people can write messages in the open channel from this page. */
 export const writable = computed(() => openChannel.value?.writable === true);
 /** Whether the open channel is the thread of a finished ticket. */
 export const isPast = computed(() => openChannel.value?.past === true);
-/** The workers that ask people, in the crew of the open channel. `undefined`: the channel has no crew. */
+/** The workers that ask people, in the crew of the open channel; none in a finished thread. `undefined`: no crew. */
 export const crewAsks = computed(() => openChannel.value?.crew);
 /** The worker that asks people in the open channel, a ticket's thread. */
 export const askingHere = computed(() => crewAsks.value?.find(({ thread }) => thread === channel.value));

@@ -9,7 +9,7 @@ const MOST_KEPT = 2_000;
 export const calls = signal<readonly ShownCall[]>([]);
 /** Whether older calls may exist. */
 export const hasEarlierCalls = signal(false);
-/** The time of the oldest call that the server has read for the page; `null` when all calls have been read, or none. */
+/** The time of the oldest call read for the last answer; `null` when all calls have been read, or none for it. */
 export const readUpTo = signal<number | null>(null);
 /** Whether the page waits for calls from the server. */
 export const isReading = signal(false);

@@ -230,7 +230,7 @@ function submit(): void {
   showEnd();
 }
 
-/** Whether a text is a command, or begins with "/" and an unknown word. */
+/** Whether a text is a command, or begins with "/" and a word of letters, or with "/" alone. */
 function isCommand(value: string): boolean {
   return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
 }

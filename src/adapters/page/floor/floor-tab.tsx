@@ -104,7 +104,7 @@ const ICONS_OF: Readonly<Record<string, { readonly icon: IconName }>> = {
   start: { icon: 'play' },
 };
 
-/** Returns buttons for the commands of operators that are valid now for an agent, or for the floor (an empty id). */
+/** Returns buttons for the `controls` of the delivery preview, of an agent or of the floor (an empty id). */
 function offered(of: string): readonly JSX.Element[] {
   return (outlook.value?.controls[of] ?? []).map(([line, label]) => (
     <LineButton key={line} line={line} {...ICONS_OF[line.split(' ')[1] ?? '']}>

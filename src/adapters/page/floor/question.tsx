@@ -42,7 +42,7 @@ export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | 
   return trust === undefined ? null : <Trust {...trust} />;
 }
 
-/** How a request was decided, and by whom. */
+/** How a request was decided or closed. */
 export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
   return (
     <li class="message is-system" data-testid="answered" data-choice={answered.choice}>
@@ -290,7 +290,7 @@ function Trust(question: TrustQuestion): JSX.Element {
 /** Why a filled-in form is not accepted: one text, and a text by field name. */
 type Wrong = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
 
-/** Unsent form values, by channel and question; kept while another channel is shown. */
+/** Filled-in form values of the last 100 forms, by channel and question; kept while another channel is shown. */
 const begun = new BoundedMap<string, FilledForm>(100);
 
 type FormProps = RequestProps & { readonly form: CardButton; readonly answer: Answer };

@@ -79,7 +79,7 @@ function show(open: OpenQuestion): void {
   showOpen(open.channel.id, open.id);
 }
 
-/** A request in a few words: "dev asks in #release". */
+/** A question in a few words: "dev asks in #release". */
 export function questionWords({ agent, channel: { name } }: OpenQuestion): string {
   return `${nameOf(agent)} asks in #${name}`;
 }
