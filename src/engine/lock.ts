@@ -72,8 +72,9 @@ function fileAt(path: string): string | null {
 }
 
 /**
- * Locks a token by a file in `folder`. Returns `null` when another process, or an earlier call, holds the lock. The
- * file's name has a hash of the token, not the token. Throws a `StoreError` when this user may not open the lock file.
+ * Locks a token, or another text, by a file in `folder`. Returns `null` when another process, or an earlier call, holds
+ * the lock. The file's name has a hash of the token, not the token. Throws a `StoreError` when this user may not open
+ * the lock file.
  */
 export function lockInstance(token: string, folder = tmpdir()): FileLock | null {
   const path = join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`);

@@ -12,8 +12,8 @@ export type Debt = {
   readonly effect: unknown;
   readonly texts: readonly (string | null)[];
   /**
-   * The key of an announcement, and how often it was made, this time included; `null` and 0 for other entries. From the
-   * second time on, the entry edits the announcement's earlier post.
+   * The key of an announcement, and how often it was made, this time included. From the second time on, the entry edits
+   * the announcement's earlier post. `null` and 0: the entry edits no post, and no entry edits its post.
    */
   readonly key: string | null;
   readonly repeats: number;

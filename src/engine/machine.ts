@@ -56,7 +56,7 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   readonly fact: Schema<Fact>;
   /**
    * Fields of facts that hold texts or names, by fact type. They are stored apart so that they can be erased; objects
-   * and lists are stored as JSON. `checkpoint`: fields of a checkpoint's state that are emptied when any of its texts
+   * and lists are stored as JSON. `checkpoint`: fields of a checkpoint's state that are erased when any of its texts
    * is erased.
    */
   readonly texts?: FactFields;

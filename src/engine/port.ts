@@ -10,7 +10,7 @@ export type Attachment = {
   readonly bytes: number | null;
 };
 
-/** One message of a person, as an adapter passes it in. */
+/** One message of a person or a program, as an adapter passes it in. */
 export type HumanMessage = {
   /** The platform's id. A second delivery has the same id. */
   readonly id: string;
@@ -127,7 +127,7 @@ export type OutboxStore<Effect> = {
 
 /** One machine in a store. Each key has its own state and journal. */
 export type MachineStore<State, Command, Fact, Effect, Refusal> = {
-  /** Decides a command and writes its facts, together with the commands that it causes in other machines. */
+  /** Decides a command and the commands that it causes, and writes their facts. */
   apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>>;
   /** Decides several commands for one key, in order, in one transaction. A refused command does not stop the others. */
   applyAll(
@@ -136,8 +136,8 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
     at: Instant,
   ): Promise<readonly CommandResult<State, Fact, Effect, Refusal>[]>;
   /**
-   * Decides a command with an id. Resolves with `false` when that id was already carried out. An id is stored with
-   * facts only: a command without facts is decided again.
+   * Decides a command with an id. Resolves with `false` when that id was already carried out for the key. An id is
+   * stored with facts only, and can be pruned with them: a command without facts is decided again.
    */
   applyOnce(id: string, key: string, command: Command, at: Instant): Promise<boolean>;
   due(before: Instant): Promise<Due>;
@@ -154,7 +154,7 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
   journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[];
 };
 
-/** What to erase: everything of a person, or one message by its platform id. */
+/** What to erase: a person's texts, names and ids, or one message by its platform id. */
 export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
 
 /** A range of facts whose texts are erased, too; both numbers included. */

@@ -39,7 +39,7 @@ export function readState<State, Fact>(
   return readStored(machine, { value: JSON.parse(state), version }, table);
 }
 
-/** The texts of a row with their salts; `null` for an erased text. Empty for a row without texts. */
+/** The texts of a row with their salts; `null` for an erased text. Empty when the row has no text left. */
 export function bodiesIn(body: string | null): readonly (Body | null)[] {
   return body === null ? [] : bodiesSchema.parse(JSON.parse(body));
 }

@@ -96,7 +96,7 @@ export async function closeServer(server: Server): Promise<void> {
   await closed;
 }
 
-/** An answer to a request: a text, or an object as JSON. */
+/** An answer to a request. `body`: a text, or an object that is sent as JSON. */
 export type Reply = {
   readonly status: number;
   readonly body?: string | object;
@@ -184,7 +184,7 @@ export function closeSocket(socket: WebSocket, code: number, why: string): void 
   setTimeout(() => socket.terminate(), CLOSE_MS).unref();
 }
 
-/** Answers an upgrade with a refusal and ends the connection. */
+/** Answers an upgrade, or a request that timed out, with a refusal and ends the connection. */
 export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: UpgradeRefusal): void {
   const body = `${why}\n`;
   const usual = {

@@ -5,7 +5,7 @@ import type { Timer, Timers } from './time.ts';
 export type ServiceManager = {
   /** Says that the start is complete, and begins to report to the watchdog. `status` is a sentence for people. */
   ready(status: string): void;
-  /** Sets what is checked before each report to the watchdog. While the check throws, the watchdog gets no report. */
+  /** Sets what is checked before each regular report to the watchdog. While the check throws, these reports stop. */
   watch(check: () => void): void;
   /**
    * Does work that can block the event loop for longer than a period of the watchdog. During the work, the watchdog

@@ -8,7 +8,7 @@ export type Clock = {
   now(): Instant;
   /** Converts an instant to the machine's wall-clock time, which may have been set since the program began. */
   shown?(at: Instant): Instant;
-  /** The total time that this process was suspended or blocked, in milliseconds. Absent: never. */
+  /** The total of this process's standstills, each over 1.5 s, in milliseconds. Absent: none. */
   stoodStillMs?(): number;
 };
 
@@ -30,7 +30,7 @@ type ClockSources = { readonly machine: () => number; readonly steady: () => num
 const { timeOrigin } = performance;
 const SOURCES: ClockSources = { machine: () => Date.now(), steady: () => timeOrigin + performance.now() };
 
-/** The interval between two calls of `Standstill.look`, in milliseconds. */
+/** The interval of the regular calls of `Standstill.look`, in milliseconds. */
 const LOOK_MS = 500;
 /** A process whose calls of `look` are further apart, in milliseconds, was suspended or blocked between them. */
 const STANDSTILL_MS = 3 * LOOK_MS;
@@ -113,8 +113,8 @@ export const systemTimers: Timers = {
 };
 
 /**
- * A timer that each standstill delays by its own length, at most by `ms`. So data waiting in sockets and pipes is read
- * before the timer runs.
+ * A timer that standstills delay by their total length, at most by `ms` at a time. So data waiting in sockets and pipes
+ * is read before the timer runs.
  */
 export function pausedTimer(
   ms: number,

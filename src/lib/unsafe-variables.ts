@@ -1,4 +1,4 @@
-/** True for variables that change how programs are loaded or how git runs. */
+/** True for known variables that change how programs are loaded or how git runs. */
 export function isUnsafeVariable(name: string): boolean {
   return UNSAFE.test(name);
 }

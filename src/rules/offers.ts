@@ -14,19 +14,19 @@ export type AlwaysOffer = { readonly rule: string; readonly words: string };
 /** Facts, besides the rules, that decide whether an always-allow rule is offered. */
 export type OfferFacts = {
   readonly shownWhole: boolean;
-  /** True when a caution makes the call a request, such as untrusted text in the session. */
+  /** True when the call has a caution, such as untrusted text in the session. */
   readonly tainted: boolean;
   /** True when the configuration trusts the tool's server. */
   readonly trusted: boolean;
-  /** False when the server says that the tool destroys nothing; absent for tools without a server. */
+  /** False when the server says that the tool destroys nothing; absent when unknown. */
   readonly destructive?: boolean;
 };
 
 /**
- * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call
- * of several parts, after a rule that always asks, for a call beyond reading whose requester is not an operator, and
- * when `facts` forbid offers. Of an agent's own tools, only a certain command, a host and a path inside the folder get
- * offers. Deleting, and commands that run code or name a path outside the folder, get none.
+ * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call of
+ * several parts, after a rule that always asks, after a verdict by `members`, and when `facts` forbid offers. Of an
+ * agent's own tools, only a certain command, a host and a path inside the folder get offers. Deleting, and commands
+ * that run code or name a path outside the folder, get none.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;

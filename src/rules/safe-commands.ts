@@ -3,7 +3,7 @@ export type Argv = readonly string[];
 
 /** The safe options of a program, or of one of its verbs. Any other option may start, write or send something. */
 type Known = {
-  /** Letters of options without a value; they may be joined (`-la`). */
+  /** Letters of options without a value in the same word; they may be joined (`-la`). */
   readonly flags?: string;
   /** Letters of options with a value; the rest of the word is the value. */
   readonly valued?: string;

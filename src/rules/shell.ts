@@ -10,7 +10,7 @@ type ShellReading = {
   readonly parts: readonly Argv[] | null;
   /** The words of all commands of the line, and of commands that these may start. For rules that deny, ask or label. */
   readonly seen: readonly Argv[];
-  /** Files to which output of the line is redirected, as written. */
+  /** Targets to which output of the line is redirected, as written: files, and streams such as `1` of `2>&1`. */
   readonly written: readonly string[];
 };
 
@@ -19,7 +19,8 @@ type ShellReading = {
  * `&&`, `||`, `;`, `|`, `|&`, `&` or line feeds, also with `!`, `time`, `2>&1` or `>/dev/null`. `parts` is `null` for
  * all other texts, such as substitutions, variables, braces, brackets, here-documents, assignments, compound commands,
  * redirection of files, invisible characters, syntax errors, empty and long texts. Unless `asWritten` (for rules),
- * `parts` is also `null` for `eval` and the like, and for a pattern that may match a file named like an option.
+ * `parts` is also `null` for `eval` and the like, and for a pattern that may match a file named like an option, unless
+ * the program is `plain`.
  */
 export function readShell(text: string, asWritten = false): ShellReading {
   const script = isSmall(text) ? parse(text) : null;

@@ -10,8 +10,8 @@ const PORTION = { rows: 2_000, characters: 4_000_000 } as const;
 
 /**
  * Returns a function that fills an empty log in PostgreSQL with the rows of a store, in one transaction. Each portion
- * is read back and compared. The function rejects with a `StoreError` when the log holds another store, a process uses
- * the log, a row differs, or a request fails.
+ * is read back and compared. Unless the log has this store already, the function rejects with a `StoreError` when the
+ * log holds another store or is in use. Rejects with one also when a row differs or a request fails.
  */
 export function fillPostgres(options: PostgresOptions): FillLog {
   return (moved) =>
@@ -31,7 +31,7 @@ export function fillPostgres(options: PostgresOptions): FillLog {
 
 /**
  * Gives a log a new name, which begins the id of each later post. Rejects with a `StoreError` when a process uses the
- * log.
+ * log, or when a request fails.
  */
 export function renamePostgres(options: PostgresOptions, id: string): Promise<void> {
   return withLog(options, async ({ client, schema, refuseInUse }) => {

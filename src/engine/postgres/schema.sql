@@ -1,6 +1,5 @@
 -- The tables and functions of a shared log, in one schema of a database. `log` has one row. Writing a group locks that row, so groups
--- are written one after the other. No process holds the lock between two requests. `rows` holds each shared row in its newest form,
--- with the position of its last change.
+-- are written one after the other. `rows` holds each shared row in its newest form, with the position of its last change.
 CREATE SCHEMA IF NOT EXISTS conch;
 CREATE TABLE IF NOT EXISTS conch.log (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),

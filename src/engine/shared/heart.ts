@@ -1,7 +1,7 @@
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { SharedLog } from './shared-log.ts';
 
-/** Time between two beats of a worker, in milliseconds. A beat stores that the worker is alive. */
+/** Time from the end of a beat to the next beat, in milliseconds. A beat stores that the worker is alive. */
 export const BEAT_MS = 1_000;
 
 /** Time without a beat after which a worker is declared dead, in milliseconds. */

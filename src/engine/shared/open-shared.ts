@@ -31,7 +31,7 @@ export async function openSharedStore<Options extends StoreOptions, Store extend
 
 /**
  * Opens a shared store like `openSharedStore`, but leaves the copy empty: `lead` fills the copy, and beats meanwhile.
- * `told` is called after requests to the log. When the copy cannot be opened, leaves the log and closes it.
+ * `told` is called after requests of the `Publisher`. When the copy cannot be opened, leaves the log and closes it.
  */
 export async function joinSharedStore<Options extends StoreOptions, Store extends SqliteStore>(
   options: Options,
@@ -75,7 +75,7 @@ export type LeadParts = {
    * beats for `SILENT_MS`.
    */
   readonly lost: (error: StoreError) => void;
-  /** Called when the log cannot be reached: once, until it can be read again. */
+  /** Called when a request to the log, or applying its changes, fails: once, until the copy has caught up again. */
   readonly unreached: (error: unknown) => void;
   /** Aborted when this process stops. Neither `lost` nor `unreached` is called after that. */
   readonly stopping: AbortSignal;
@@ -84,8 +84,8 @@ export type LeadParts = {
 /**
  * Beats for the process that has this store, fills its copy, and resolves when the process leads. One process of a
  * store leads at a time. When it ends, another one leads within about a second; when it dies, within about seven.
- * Resolves with `null` when this process stops before it leads. Rejects with a `StoreError` when the copy cannot be
- * filled, and when this process is declared dead while it waits.
+ * Resolves with `null` when this process stops before it leads. Rejects with a `StoreError` when filling the copy
+ * throws one, and when this process is declared dead before it leads.
  */
 export async function lead<Store extends SqliteStore>(
   store: Store,

@@ -9,7 +9,9 @@ type Written = { readonly changes: readonly WrittenRow[]; readonly checks: reado
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
-/** Called after requests to the log: `failed` after a failed attempt that is repeated, `succeeded` after a success. */
+/**
+ * Called after a publisher's requests: `failed` after a failed attempt that is repeated, `succeeded` after a success.
+ */
 export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
 /**

@@ -50,8 +50,8 @@ export const SLOTS = 1_024;
 
 /**
  * A log of rows that several processes share. It writes one group after the other and gives each group with changes the
- * next position. Each method rejects when the log cannot be reached. The group of a rejected `commit` may be written:
- * send it again.
+ * next position. Each method except `close` rejects when the log cannot be reached. The group of a rejected `commit`
+ * may be written: send it again.
  */
 export type SharedLog = {
   join(): Promise<Member>;

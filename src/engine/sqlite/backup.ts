@@ -134,17 +134,17 @@ export function noteTold(db: Database.Database): void {
   db.exec("DELETE FROM meta WHERE name = 'restored'");
 }
 
-/** Records that the store is now at `target`. */
+/** Records that the store is moved to `target`. Called before the move is durable, too. */
 export function noteMoved(db: Database.Database, target: string): void {
   db.prepare("INSERT OR REPLACE INTO meta VALUES ('moved', ?)").run(target);
 }
 
-/** Where the store of this file was moved to; `null` when it was not. */
+/** Where the store of this file was moved to, also by a move that was cut off; `null` without a move. */
 export function movedTo(db: Database.Database): string | null {
   return db.prepare<[], string>("SELECT value FROM meta WHERE name = 'moved'").pluck().get() ?? null;
 }
 
-/** Throws a `StoreError` when the store of this file was moved. */
+/** Throws a `StoreError` when the store of this file was moved, or when a move was cut off. */
 export function checkMoved(db: Database.Database, path: string): void {
   const target = movedTo(db);
   if (target !== null) throw new StoreError('unavailable', `${path} was moved to ${target}. ${GO_ON}`);

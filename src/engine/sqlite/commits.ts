@@ -94,8 +94,8 @@ export class Commits {
   #syncing: Promise<void> | null = null;
 
   /**
-   * `durable`: called after each transaction to sync it, or before its end to share it. Without it, SQLite alone makes
-   * a transaction durable.
+   * `durable`: called after each transaction to sync it, or before its end to share it. Without it, a
+   * transaction counts as durable after its `COMMIT`.
    */
   constructor(db: Database, path: string, hooks: CommitHooks, durable: DiskSync | Sharing | null = null) {
     this.#sync = durable !== null && 'sync' in durable ? durable : null;
@@ -121,7 +121,7 @@ export class Commits {
     return job.promise;
   }
 
-  /** Commits waiting work, then `last` if the commit succeeds, and closes the database. Later work is refused. */
+  /** Commits waiting work, then `last` unless the database was lost, and closes the database. Later work is refused. */
   async close(last: () => void): Promise<void> {
     this.#closing = true;
     await this.#drain();
@@ -244,7 +244,7 @@ export class Commits {
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
   }
 
-  /** Resolves jobs whose writes are durable, also when a listener of the commit throws. */
+  /** Settles the jobs of a durable commit, also when a listener of the commit throws. */
   #settle(jobs: readonly AnyJob[]): void {
     try {
       this.#hooks.committed();

@@ -62,8 +62,8 @@ export class Configs {
   }
 
   /**
-   * Deletes configurations that no state and no fact names, in short commits. Resolves with their number. Keeps
-   * configurations that get used meanwhile.
+   * Deletes configurations that no state and no fact names. Resolves with their number. Keeps configurations that get
+   * used meanwhile.
    */
   async prune(write: Writing): Promise<number> {
     const named = new Set<string>();

@@ -34,7 +34,7 @@ export type Shared = {
 /** How many states are tried for eviction at once. A state that is not stored yet stays. */
 const EVICTION_TRIES = 4;
 
-/** How many of the newest journal rows of a machine stay in memory at most. */
+/** How many journal rows of a machine stay in memory at most. */
 const NEWEST_ROWS = 4_000;
 
 type Row<Fact> = Pick<JournalRow, 'row' | 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
@@ -50,7 +50,7 @@ type Head<State> = {
 const REST_MS = 10 * 60_000;
 
 /**
- * The time from one `#sweep` to the next, in milliseconds. `#sweep` evicts states from memory. When `#sweep` has
+ * The least time from one `#sweep` to the next, in milliseconds. `#sweep` evicts states from memory. When `#sweep` has
  * stopped at `LEAVE_AT_ONCE` states, it runs again at the next write.
  */
 const SWEEP_MS = 60_000;
@@ -80,11 +80,11 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
-  /** Keys of commands that the current transaction refused. Filled only in a shared store. */
+  /** Keys whose commands of `apply` or `applyAll` the current transaction refused. Filled only in a shared store. */
   readonly #refused = new Set<string>();
   #sweepAt: Instant = 0;
 
-  /** `limit`: how many stored states stay in memory. */
+  /** `limit`: about how many stored states stay in memory at most. */
   constructor(
     machine: Machine<State, Command, Fact, Effect, Refusal>,
     uses: MachineUses<Command, Fact, Effect, Refusal>,
@@ -380,8 +380,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   /**
-   * Keeps a state in memory and returns it. Above `#limit`, evicts one of the states used longest ago. A state that is
-   * not stored yet stays.
+   * Keeps a state in memory and returns it. Above `#limit`, tries to evict another state. A state that is not stored
+   * yet stays.
    */
   #keep(key: string, head: Head<State>): Head<State> {
     if (this.#heads.size >= this.#limit) this.#heads.delete(key);

@@ -62,7 +62,7 @@ type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
 /** How long the settlement of a lane's last entry may wait for another commit, in milliseconds. */
 const SETTLED_WITHIN_MS = 1_000;
 
-/** After this many settlements, `#note` stores the row number up to which all rows are settled. */
+/** After this many settlements, `writeSettled` calls `#note`. */
 const NOTED_EVERY = 10_000;
 
 /** Empty lanes are dropped when there are this many lanes more than twice those in use at the last drop. */
@@ -82,7 +82,7 @@ export class Outbox {
   #ready: Lane[] = [];
   readonly #later = new Deadlines();
   #staged: (Entry | Cancel)[] = [];
-  /** Settlements for the next transaction. `#settledAt`: since when the first of them waits. */
+  /** Settlements for the next transaction. `#settledAt`: when `lease` first found one waiting; `null` before. */
   #settled: Settled[] = [];
   #settledAt: Instant | null = null;
   #settling: readonly Settled[] = [];
@@ -145,7 +145,7 @@ export class Outbox {
     }
   }
 
-  /** Called after a rollback: drops the transaction's entries. The next transaction writes its settlements again. */
+  /** Called after a rollback: drops the transaction's entries. The next transaction repeats its `writeSettled`. */
   undone(): void {
     this.#staged = [];
     this.#reliedOn.clear();

@@ -234,7 +234,7 @@ export class Rows {
     this.#before.clear();
   }
 
-  /** Called after a rollback: restores the state in memory from before that transaction. */
+  /** Called after a rollback: restores deadlines and lags in memory as before that transaction. */
   undone(): void {
     if (this.#slot === null) return this.load();
     for (const [id, { owner, lag, deadline }] of this.#before) {

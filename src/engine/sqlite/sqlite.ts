@@ -49,16 +49,16 @@ export type StoreOptions = {
   /** The database file; created with its folder if missing. `':memory:'` keeps everything in memory. */
   readonly path: string;
   readonly clock: { now(): Instant };
-  /** How many states of each machine stay in memory; 5,000 by default. */
+  /** About how many states of each machine stay in memory at most; 5,000 by default. */
   readonly statesInMemory?: number;
   /** Makes a store id of at most 12 letters and digits, unique among all stores; random by default. */
   readonly ids?: () => string;
   /** Makes the salts of texts; random by default. */
   readonly salts?: () => string;
-  /** How commits are synced; by default the store syncs its write-ahead log itself. */
+  /** How commits to an unshared file are synced; by default the store syncs its write-ahead log itself. */
   readonly disk?: DiskSync;
   readonly say?: (line: string) => void;
-  /** Called with the error when a transaction was rolled back. */
+  /** Called with the error when a transaction failed and was rolled back. */
   readonly failed?: (error: unknown) => void;
   /** Called once when the database cannot be used any more. The program must end. */
   readonly lost?: (error: StoreError) => void;
@@ -97,8 +97,8 @@ type Hosted = Pick<
 >;
 
 /**
- * Opens the database of a store for this process alone, and makes the store by `make`. Throws a `StoreError`: within a
- * second when another process owns the file, and when the file is damaged or has a newer schema.
+ * Opens the database of a store for this process alone, and makes the store by `make`. Throws a `StoreError` when one
+ * of both fails; within a second when another process owns the file.
  */
 export function openSqliteStore<Made>(
   { path, say }: Pick<StoreOptions, 'path' | 'say'>,
@@ -240,7 +240,7 @@ export class SqliteStore implements Store {
     return this.#reading(() => this.#inbox.lastSeen(channel));
   }
 
-  /** Rejects with a `StoreError` when a settlement that must be committed first cannot be committed. */
+  /** Rejects when a settlement that must be committed first cannot be committed. */
   async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
     while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
     if (this.#former !== null) return { rows: [], next: null };
@@ -326,7 +326,8 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Calls the listener when texts were erased or pruned, also by another process. The listener must drop kept texts.
+   * Calls the listener when texts were erased or pruned, by another process only when they were texts of a journal. The
+   * listener must drop kept texts.
    */
   onErased(listener: () => void): void {
     this.#onErased.push(listener);
@@ -364,7 +365,7 @@ export class SqliteStore implements Store {
     return publisher.publish([...keys, ...workers]);
   }
 
-  /** The first call fills the replica, and folds nothing. */
+  /** Folds nothing until the replica was filled once. */
   async #takeIn(): Promise<void> {
     const { replica, publisher } = this.#copy ?? {};
     const isFirst = !this.#isCopied;

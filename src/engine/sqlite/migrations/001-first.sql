@@ -1,8 +1,8 @@
 -- "Conc" in ASCII: marks the file as a database of Conch, as released. Files of versions before the first release do not have it.
 PRAGMA application_id = 1131376227;
 
--- Facts about this file: `issuer` begins each outbox id, `backup` marks a copy, `settled` is the number of an outbox row up to which
--- all rows are settled.
+-- Facts about this file. For example, `issuer` begins each outbox id, `backup` marks a copy, `settled` is the number of an outbox row up
+-- to which all rows are settled.
 CREATE TABLE meta (
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL
@@ -34,7 +34,7 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_order ON inbox (channel, sort);
 CREATE INDEX inbox_unapplied ON inbox (channel, sort) WHERE fate IS NULL;
 
--- Values that parts of the program keep over a restart: floors of threads, sessions of platforms, ids of cards.
+-- Values that parts of the program keep over a restart, such as floors of threads, sessions of platforms, ids of cards.
 CREATE TABLE memory (
   owner TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -135,7 +135,7 @@ CREATE TABLE conversation (
 CREATE INDEX conversation_order ON conversation (channel, seq);
 CREATE INDEX conversation_written ON conversation (seq) WHERE kind = 'person';
 
--- One row for each model call that fact `n` of a journal row reports. `cost` is in millionths of a dollar, NULL when no price is known.
+-- One row for each model call that fact `n` of a journal row reports. `cost` is in millionths of a dollar, NULL when the cost is unknown.
 CREATE TABLE ledger (
   id INTEGER NOT NULL PRIMARY KEY,
   machine INTEGER NOT NULL,
