@@ -204,7 +204,7 @@ export function targetOf({ url = '' }: IncomingMessage): { readonly path: string
   return mark === -1 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
 }
 
-/** True when a host name or address is this machine's loopback. An IPv6 address may have brackets, as in a URL. */
+/** True for `localhost` and for loopback addresses. An IPv6 address may have brackets, as in a URL. */
 export function isLoopback(named: string): boolean {
   const host = named.replaceAll(/^\[|\]$/g, '');
   if (host === 'localhost') return true;

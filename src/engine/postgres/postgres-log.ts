@@ -41,7 +41,7 @@ export const OLDEST = 150_000;
 
 /**
  * Opens the shared log in a PostgreSQL database, and creates its tables at the first use. Rejects with a `StoreError`
- * when the name of the schema is unfit, or when the database cannot be reached, is older than PostgreSQL 15, or has
+ * when the name of the schema is unfit, or when the database cannot be used, is older than PostgreSQL 15, or has
  * tables of a newer Conch.
  */
 export async function openPostgresLog({ url, schema = 'conch' }: PostgresOptions): Promise<SharedLog> {
