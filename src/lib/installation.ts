@@ -36,7 +36,10 @@ export function conchCommand(words = 'start', { kind }: Pick<Installation, 'kind
   return words === 'start' ? 'npm start' : `npm run conch -- ${words}`;
 }
 
-/** The command line that adds packages to this installation. In the repository, it installs all packages. */
+/**
+ * The command line that adds packages to this installation. In the repository, it installs all packages. For npx, it
+ * installs Conch with the packages in the current folder.
+ */
 export function installCommand(packages: readonly string[], here: Installation = HERE): string {
   const names = packages.join(' ');
   switch (here.kind) {
