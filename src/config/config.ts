@@ -50,7 +50,7 @@ export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'age
 
 type FromFile = Omit<ConfigFile, 'crews' | '$schema' | 'agents' | 'channels' | 'announcements' | 'mcp'>;
 
-/** The checked, complete, deep-frozen configuration. */
+/** The checked, complete, read-only configuration. */
 export type Config = DeepReadonly<FromFile> & {
   /** The path of the configuration file; `null` for the built-in demo. */
   readonly file: string | null;

@@ -15,8 +15,8 @@ type JsonReading =
   | { readonly ok: false; readonly problem: Problem };
 
 /**
- * Reads JSON. Comments, and a comma after the last key or element, are allowed. A syntax error has its line and the
- * text there. Nesting deeper than 64 levels is a syntax error. A key that appears twice is a problem.
+ * Reads JSON. Comments, and a comma after the last key or element, are allowed. A syntax error has its line. Nesting
+ * deeper than 64 levels is a syntax error. A key that appears twice is a problem.
  */
 export const readJson = (source: string): JsonReading => {
   const text = source.replace(/^\u{FEFF}/u, '');

@@ -47,7 +47,7 @@ const mode = z
 const passWord = z.string().regex(/[\p{L}\p{N}]/u, 'Expected a word');
 const signal = z.string().regex(/^\S{3,64}$/, 'Expected one word of 3 to 64 characters');
 
-/** Every key of `turnConfig`, with its default. A channel may override any of them. */
+/** Every key of `turnConfig`, with its default. A channel accepts each of these keys, too. */
 export const turnKeys = {
   defaultTimeoutSeconds: duration(
     'Seconds without a sign of work after which a turn times out; an agent can have its own timeoutSeconds.',

@@ -5,7 +5,7 @@ import type { Env } from './world.ts';
 
 /** A secret value. It prints as `[secret]`; only `reveal` returns it. */
 export class Secret {
-  /** The variable that holds the value; `null` when it is unknown or the value is written in the file. */
+  /** The variable that holds the value; `null` when none was given. */
   readonly name: string | null;
   readonly #value: string;
 
@@ -93,7 +93,10 @@ const isNoPlaceholder = (value: string): boolean =>
     value,
   );
 
-/** False for a number, a path or a placeholder. Such a value is a setting, also under a secret name. */
+/**
+ * False for a placeholder, a whole number, and a path that begins with `/`, `~` or `.`. Such a value is a setting, also
+ * under a secret name.
+ */
 const isNoSetting = (value: string): boolean => isNoPlaceholder(value) && !/^(?:\d+$|[~/.])/.test(value);
 
 /** True for a text of at least 10 characters with a digit. Redacting other texts would spoil the log. */
@@ -129,8 +132,8 @@ export const fillReferences = (value: unknown, env: Env) => {
     const written = writtenSecrets(part, { path, before }).map((token) => new Secret(token));
     found.written.push(...written);
     if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
-    // The value of a variable that fills a field for a secret is secret, unless it looks like a setting or a
-    // placeholder.
+    // A variable without a secret name is secret where it fills a field for a secret, unless its value is a placeholder
+    // or, outside of key fields, looks like a setting.
     const isWhole = isSecretPlace({ path, before }) && /^\$\{[^{}]*\}$/.test(part.replace(SCHEME, ''));
     const mayBeSecret = isKeyField(path) ? isNoPlaceholder : isNoSetting;
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {

@@ -23,7 +23,7 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
   );
 
 type Watched = {
-  /** Returns the text of the file; `null` without a file. */
+  /** Returns the text of the file; `null` when it cannot be read. */
   readonly read: () => string | null;
   /** The text whose configuration is known. The file may have changed since. */
   readonly text: string | null;

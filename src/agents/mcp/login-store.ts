@@ -69,7 +69,7 @@ export class LoginStore {
   readonly #dataDir: string;
   readonly #folder: string;
   #secrets: readonly string[] = [];
-  /** Logins that could not be written, by path. The file still has tokens that are already used up. */
+  /** Logins that could not be written, by path. The file may still have tokens that are already used up. */
   readonly #unsaved = new Map<string, Login>();
 
   constructor(dataDir: string) {

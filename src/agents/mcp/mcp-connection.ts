@@ -36,7 +36,7 @@ export type McpPorts = {
   readonly log: AgentLog;
   /** Grace after the end of a server's input, and again after SIGTERM, in milliseconds. */
   readonly stopGraceMs?: number;
-  /** Stores the definitions of tools over restarts. Absent: they are known until the program ends. */
+  /** Stores the definitions of tools over restarts. Absent: nothing is stored. */
   readonly memory?: { recall(name: string): string | null; remember(name: string, text: string): void };
   /** The name under which the definitions are stored. Default: the server's id. */
   readonly name?: string;

@@ -60,7 +60,7 @@ export async function beginSignIn(order: SignInOrder): Promise<SignIn> {
   }
 }
 
-/** Renews the tokens of a login. Rejects with a `LoginError`, or with the library's errors; `refusalOf` reads those. */
+/** Renews the tokens of a login. Rejects with a `LoginError`, or with other errors; `refusalOf` reads them. */
 export async function renewed(login: Login, at: Instant): Promise<Login> {
   const { authorizationServer, metadata, client, tokens, resource, url } = login;
   if (tokens === null || tokens.refresh === null) throw new Error('impossible: there is nothing to renew it by');
@@ -74,7 +74,7 @@ export async function renewed(login: Login, at: Instant): Promise<Login> {
   return { ...login, tokens: tokensOf(made, tokens.scope, at) };
 }
 
-/** Returns the service's error code for a final refusal; `null` for an error that is worth a retry. */
+/** Returns the service's error code for a final refusal; `null` for any other error. */
 export function refusalOf(error: unknown): string | null {
   return !(error instanceof OAuthError) || PASSING.has(error.code) ? null : codeOf(error.code);
 }

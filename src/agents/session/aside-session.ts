@@ -19,7 +19,7 @@ export type AsideOrder = {
   /** The person who requested the run. The prompt counts as this person's message. */
   readonly by: { readonly id: string; readonly name: string };
   readonly prompt: string;
-  /** The longest time without a sign of work before the run times out, in milliseconds. Not while a call is open. */
+  /** The run's longest time without a sign of work, in milliseconds. While a call is open, the call's limit counts. */
   readonly timeoutMs: number;
   /** The model of the run; default: the agent's model. */
   readonly model?: string;
@@ -91,7 +91,7 @@ export class AsideSession {
     return this.#isOver;
   }
 
-  /** Ends the run without a report. Only the removal of a shown draft still reaches the listener. */
+  /** Ends the run without a report. Removals of a shown draft, and reports to `told`, can still reach the listener. */
   async stop(): Promise<void> {
     this.#isOver = true;
     this.executor.generation?.abandon();

@@ -14,7 +14,7 @@ export type FloorPort = {
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** The newest lines, at most `limit`, oldest first. */
   lines(channel: ChannelId, limit: number): readonly Line[];
-  /** A person's message in its latest wording: empty if it was deleted. `null` for an unknown id. */
+  /** A person's or program's message in its latest wording: empty if it was deleted. `null` for an unknown id. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;
   /** Returns the open review's instructions for an agent's turn; empty when it is not the agent's turn. */
@@ -53,7 +53,7 @@ export type SeatTaint = {
   /** Called before the session reads these lines and messages. Lines that tainted sessions wrote taint the seat. */
   read(lines: readonly Line[]): void;
   /**
-   * Called when the session was replaced or ends: clears the taint from reading. Messages that the session wrote stay
+   * Called when the session's memory is lost: clears the taint from reading. Messages that the session wrote stay
    * tainted. `after`: the next session reads lines after the line with this number.
    */
   forget(after: number): void;

@@ -113,7 +113,7 @@ export class Generation {
     return this.#muted;
   }
 
-  /** True when the generation ended without an interrupt, and no write of its messages or its end failed. */
+  /** True when the generation ended by itself, and no write of its messages or its end failed. */
   get whole(): boolean {
     return this.#whole;
   }
@@ -393,7 +393,7 @@ function closed(text: string): string {
 }
 
 /**
- * A message to inject into a generation. `change`: set for a correction of a message that was sent before. `report` is
+ * A message to inject into a generation. `change`: set for an edit or a deletion of an earlier message. `report` is
  * called with its outcome, at most once.
  */
 type Injection = {

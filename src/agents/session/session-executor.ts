@@ -136,7 +136,7 @@ export class SessionExecutor {
   #generation: Generation | null = null;
   /** Resolves when the running attempt to open a session has ended. */
   #attempt: PromiseWithResolvers<void> | null = null;
-  /** The openings under way. Each ends when its session is open, or was closed because it opened too late. */
+  /** The openings under way. Each ends when its session is open, opened too late and was closed, or failed to open. */
   readonly #openings = new Set<Promise<void>>();
   /** Resolves when the previous session of the seat is closed, or took longer than `CLOSE_MS`. Never rejects. */
   #closing: Promise<void>;
@@ -217,7 +217,7 @@ export class SessionExecutor {
     return this.#session !== null && this.#generation === null && this.#state.phase.name === 'BuildingPrompt';
   }
 
-  /** Resolves when no session is being opened. */
+  /** Resolves when the running attempt to open a session has ended; at once without one. */
   async settled(): Promise<void> {
     await this.#attempt?.promise;
   }
@@ -331,8 +331,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Called when the agent writes or reports work, and when its answer ends. The first call after each prompt marks the
-   * session as running; later calls change nothing.
+   * Called when the agent writes or reports work, and when its answer ends. Marks the session as running; in other
+   * phases than Spawning, changes nothing.
    */
   readonly started = (): void => {
     const { phase, sessionSeq } = this.#state;

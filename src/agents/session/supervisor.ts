@@ -145,8 +145,8 @@ export class Supervisor implements Roster {
   /**
    * Opens a session for every agent that is not connected, in each of its channels or in these channels only. A session
    * that too many errors stopped stays closed until `restart`. A session that is idle for 15 minutes is closed and
-   * opened again for its next turn, unless its agent connects itself. Resolves after the first attempts, successful or
-   * not.
+   * opened again when its agent has work, unless its agent connects itself. Resolves after the first attempts,
+   * successful or not.
    */
   async start(channels?: readonly ChannelId[]): Promise<void> {
     this.#running = true;
@@ -209,8 +209,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Carries out an outbox row for an agent. Resolves once the row is handed over. Resolves with `failed` for a row that
-   * is not for an agent, and for an agent without an enabled seat.
+   * Carries out an outbox row for an agent. Resolves with `failed` also for a row that is not for an agent, and for an
+   * agent without an enabled seat.
    */
   async deliver(row: OutboxRow): Promise<Settlement> {
     const { effect } = row;
@@ -252,7 +252,9 @@ export class Supervisor implements Roster {
     return this.#seated.get(keyOf(channel, agent))?.executor.lastCause ?? null;
   }
 
-  /** Starts the session of a background run; `null` when there is no such agent, or when the supervisor is stopped. */
+  /**
+   * Starts the session of a background run; `null` when there is no such agent, or when the supervisor does not run.
+   */
   aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null {
     const spec = this.#specOf(agent);
     if (spec === undefined || !this.#running) return null;
@@ -280,7 +282,7 @@ export class Supervisor implements Roster {
     return await restartAgent(agent, this.#specOf(agent), this.#presenceOf(agent));
   }
 
-  /** Closes the sessions of an agent's seats. Background runs go on. The agent's next turn opens its session again. */
+  /** Closes the sessions of an agent's seats. Background runs go on. The agent's next work opens its session again. */
   async rest(agent: AgentId): Promise<void> {
     const resting = [...this.#seated].filter(([, { spec }]) => spec.id === agent);
     await Promise.all(resting.map(([key, seated]) => this.#rest(key, seated)));

@@ -141,7 +141,7 @@ export class FloorTools {
     this.#calls += 1;
   }
 
-  /** True once a floor tool has ended the turn. Later calls of floor tools do nothing. */
+  /** True once a floor tool has ended or paused the turn. Later calls of floor tools do nothing. */
   get over(): boolean {
     return this.#end !== null;
   }

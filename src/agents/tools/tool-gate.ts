@@ -1,7 +1,7 @@
 import type { ToolRequest } from '../../rules/tool-use.ts';
 import type { AskedField } from '../../turns/floor/settings.ts';
 
-/** A tool call that Conch would carry out for a model, or that an agent asks to carry out itself. */
+/** A tool call that Conch would carry out for a model, or that an agent carries out itself. */
 export type GatedCall = {
   /** Unique among the open calls of the turn. */
   readonly id: string;
@@ -65,8 +65,8 @@ export type GateVerdict =
   | { readonly verdict: 'refused'; readonly code: RefusalCode; readonly words: string };
 
 /**
- * Why a call was refused. `AGENT_TOOL_NOT_ALLOWED`: by a rule. `DENIED`: by people, or because nobody could be asked.
- * `CANCELLED`: nobody decided, for example because the generation ended.
+ * Why a call was refused. `AGENT_TOOL_NOT_ALLOWED`: by the rules. `DENIED`: by people, or because nobody could be
+ * asked. `CANCELLED`: nobody decided, for example because the generation ended.
  */
 type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
 
@@ -87,7 +87,10 @@ export type ToolGate = {
   step(step: ModelStep): Promise<'go' | 'stop'>;
   /** Called when the agent reached its own limit of steps. Resolves with people's decision: to continue, or to stop. */
   spent(): Promise<'go' | 'stop'>;
-  /** Resolves with people's decision on a paused run. `null` when the run does not wait for people. */
+  /**
+   * Resolves with people's decision on a run that is paused at its step limit or for a confirmation; `null` for any
+   * other run.
+   */
   standing(): Promise<'go' | 'stop'> | null;
   /**
    * Resolves with the work that a restart interrupted, or `null`. Calls without a result must be requested again under
@@ -103,6 +106,9 @@ export type ToolGate = {
   settled(call: GatedCall, result: CallResult): Promise<void>;
   /** Stores a call that an agent ran without asking. Does nothing after `close`. */
   reported(call: GatedCall, result: CallResult): Promise<void>;
-  /** Called when the generation is over. Allowed calls without an outcome get the outcome `UNKNOWN`. */
+  /**
+   * Called when the generation is over, unless its session was lost or closed. Allowed calls without an outcome get the
+   * outcome `UNKNOWN`.
+   */
   close(): Promise<void>;
 };

@@ -70,7 +70,10 @@ type EndpointAddress = {
   readonly url: string;
   /** The server's name in the earlier session that the new session continues. Default: a random name. */
   readonly name?: string | undefined;
-  /** Called before each request with a valid token; `false` refuses the request with 429. Default: always `true`. */
+  /**
+   * Called for each POST to `TOOL_PATH` with a valid token; `false` refuses the request with 429. Default: always
+   * `true`.
+   */
   readonly mayCall?: () => boolean;
 };
 
@@ -91,7 +94,7 @@ export class ToolEndpoint {
   #calls: ToolCalls | null = null;
   #tools: () => Promise<readonly OfferedTool[]> = async () => [];
   readonly #offered = new Set<string>();
-  /** Calls under way, by the id that the agent gave to their request. */
+  /** Calls under way of other tools than floor tools, by the id that the agent gave to their request. */
   readonly #calling = new Map<RequestId, AbortController>();
 
   constructor(address: EndpointAddress, byToken: Map<string, ToolEndpoint>) {

@@ -126,8 +126,8 @@ export class Toolbox {
   }
 
   /**
-   * Returns the interrupted turn: its messages, and the calls of its last step. Returns `null` when no restart
-   * interrupted the turn, or when that step had no calls.
+   * Returns the interrupted turn: its messages, and the calls of its last step. Returns `null` when no unfinished steps
+   * are stored, or when that step had no calls.
    */
   async unfinished(): Promise<UnfinishedTurn | null> {
     const left = (await this.#served?.gate.unfinished()) ?? null;

@@ -8,7 +8,7 @@ export type Around = {
   readonly env: Env;
   readonly world: World;
   readonly purpose: Purpose;
-  /** True for programs that start in a folder which does not exist yet. */
+  /** True for programs that start in a folder which may not exist yet. */
   readonly isMadeLater?: boolean;
 };
 

@@ -28,8 +28,8 @@ export type AsideTask = {
   /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly tools: readonly string[] | null;
   /**
-   * The longest time without a report of work, in milliseconds. After it, the agent counts as lost. While a tool call
-   * is open, its `limitMs` counts instead; without `limitMs`, the agent is not lost.
+   * The longest time without a report of work, in milliseconds. After it, the agent of a running run is lost. While a
+   * tool call is open, its `limitMs` counts instead; without `limitMs`, the agent is not lost.
    */
   readonly timeoutMs: number;
 };

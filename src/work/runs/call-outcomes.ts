@@ -3,14 +3,15 @@ import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { RunFact } from './run-events.ts';
 
 /**
- * Returns the steps that a run stored since its start, or since its turn last waited for an answer, oldest first; and
- * the outcomes of their calls, by the ids that the agent gave. `newest`: the facts of the journal, newest first. `null`
- * when no step was stored, when the last step was not stored, or when a step was erased.
+ * Returns the steps that a run stored since its start, or since its turn last waited for an answer or a person's
+ * interruption, oldest first; and the outcomes of their calls, by the ids that the agent gave. `newest`: the facts of
+ * the journal, newest first. `null` when no step was stored, when the last step was not stored, or when a step was
+ * erased.
  */
 export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): UnfinishedSteps | null {
   const facts: RunFact[] = [];
   for (const { fact } of newest) {
-    // Facts before the turn waited for an answer belong to an earlier generation.
+    // Facts before such a wait belong to an earlier generation.
     const isBefore = fact.type === 'paused' && fact.reason === 'user_input' && fact.muted === undefined;
     if (isBefore || fact.type === 'runStarted') break;
     facts.push(fact);

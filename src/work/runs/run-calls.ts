@@ -182,9 +182,9 @@ function offersOf({ calls }: Run, id: string): readonly string[] {
 }
 
 /**
- * Clears pending calls, so that they may start; calls that Conch runs one at a time, in order. Requests approval for
- * the first call that needs it, unless a stored decision covers that call. Pauses the run instead when the newest call
- * is at least the third equal one in a row, and no stored decision covers the next call.
+ * Clears pending calls that wait behind no others, so that they may start; calls that Conch runs one at a time, in
+ * order. Requests approval for the first call that needs it, unless a stored decision covers that call. Pauses the run
+ * instead when the newest call is at least the third equal one in a row, and no stored decision covers the next call.
  */
 export function goOnWithRun(decision: RunDecision): void {
   const { state, run } = decision;

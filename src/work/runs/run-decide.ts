@@ -241,8 +241,8 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
 }
 
 /**
- * Returns why a run outside tasks cannot resume now; `null` when it can. A failed run of a turn does not resume:
- * another turn begins another run.
+ * Returns why a run outside tasks may not resume now; `null` for none of these reasons. A failed run of a turn does not
+ * resume: another turn begins another run.
  */
 function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
   if (run.type === 'task') return null;
@@ -275,7 +275,7 @@ function recover(decision: RunDecision): RunRefusal | null {
   return null;
 }
 
-/** Returns whether the turn of a paused run now waits for an answer, and no longer for the run's request. */
+/** Returns whether the turn of a paused run no longer waits for the run's request, but for something else. */
 function isCutOff({ state }: RunDecision, { reason }: Of<'PAUSE'>): boolean {
   const isAsking = state.run?.pause?.reason !== 'user_input' && state.run?.pause?.muted !== true;
   return state.status === 'paused' && state.run?.waitMs === null && reason === 'user_input' && isAsking;

@@ -47,7 +47,7 @@ const started = {
   model: text.exactOptional(),
 };
 
-/** Labels of the text that the agent reads by a call, each with its source. */
+/** Labels that a call brings to the session, each with its source. */
 const brings = z.partialRecord(z.enum(LABELS), text);
 
 const settled = {
@@ -89,7 +89,7 @@ const COMMANDS = {
     cause,
     session,
     result: text,
-    /** Id of the operator who completed the run with its results so far; absent or `null` when the agent finished. */
+    /** Id of the operator who completed the run with its results so far; absent or `null` when no operator did. */
     by: by.exactOptional(),
   },
   ABORT: {
@@ -114,7 +114,7 @@ const COMMANDS = {
   },
   /** Marks the seat's session as having read text with this label. Default label: untrusted. */
   TAINT: { cause, from: text, label: z.enum(LABELS).exactOptional() },
-  /** Clears the labels of what the session read, because another session begins. */
+  /** Clears the labels of what the session read, because the session's memory is lost. */
   CLEANSE: { cause },
   /** Withdraws the request of a call that has not started. */
   WITHDRAW: { cause, call: id },
@@ -141,7 +141,7 @@ const COMMANDS = {
   LOST: { cause, session, error: runErrorSchema },
   /** Reports that the process restarted. Calls that were running get an unknown outcome. */
   RECOVER: { cause },
-  /** Moves all deadlines by a standstill of the process, in milliseconds. */
+  /** Moves the deadlines for people's decisions by a standstill of the process, in milliseconds. */
   STANDSTILL: { cause, ms: z.number() },
   /** Skips run numbers after a backup was restored, so that no run id is used twice. */
   SKIP_NUMBERS: { cause, by: z.number() },
@@ -188,8 +188,9 @@ export const RUN_FACTS = {
     reason: text.nullable(),
     always: text.nullable(),
     /**
-     * Set for a call that was lost with its session; and for one of several equal calls, if the decision adds no
-     * always-allow rule. The decision counts for equal calls until this instant. `null`: until the run ends.
+     * Set for a decision about a call that was lost with its session; and about one of several equal calls, if the
+     * decision adds no always-allow rule. The decision counts for equal calls until this instant. `null`: until the run
+     * ends.
      */
     until: z.number().nullable().exactOptional(),
   },

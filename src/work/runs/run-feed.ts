@@ -16,7 +16,7 @@ type RunToken = { readonly type: 'stream:token'; readonly text: string };
 
 /**
  * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps. A token has the number
- * of the newest fact's first message.
+ * of the newest fact's first message. `streamRuns` replaces `seq` by its position.
  */
 export type RunMessage = {
   readonly v: 1;

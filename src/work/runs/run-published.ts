@@ -22,7 +22,7 @@ export type RunEvent =
         readonly lastError?: string;
       };
     }
-  /** The run is over and its resources are free. */
+  /** The run is over. */
   | { readonly type: 'agent:cleanup'; readonly payload: { readonly status: 'idle' | 'completed' } }
   | { readonly type: 'agent:step'; readonly payload: { readonly turn: number; readonly progress: number } }
   | { readonly type: 'agent:starting'; readonly payload: { readonly taskId: string; readonly sessionId: string } }

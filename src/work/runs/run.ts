@@ -46,7 +46,7 @@ export const openCallSchema = z.strictObject({
    */
   repeatable: z.boolean(),
   status: z.enum(['pending', 'running']),
-  /** True when the call may be claimed. */
+  /** True when the call may be claimed, or was claimed. */
   cleared: z.boolean(),
   /** Digest of the tool's definition by its server; absent for tools without one. */
   definition: text.exactOptional(),
@@ -79,8 +79,8 @@ export const approvalSchema = z.strictObject({
   /** Deadline for the decision; `null` when the floor keeps the deadline. */
   expiresAt: instant.nullable(),
   /**
-   * True when the agent's session was lost while the request was open. The decision then counts once, for the next call
-   * with this digest.
+   * True when the call was lost with the agent's session while the request was open. The decision then counts once, for
+   * the next call with this digest.
    */
   detached: z.boolean(),
   /** Ids of waiting calls that are equal. The decision counts for each, unless it adds an always-allow rule. */
@@ -103,7 +103,7 @@ const grantSchema = z.strictObject({
   choice: z.enum(['allow', 'deny']),
   by: text.nullable(),
   reason: text.nullable(),
-  /** Instant after which the decision no longer counts; `null`: as long as the run. */
+  /** Instant from which the decision no longer counts; `null`: as long as the run. */
   until: instant.nullable(),
   /** Id of the only call that the decision is for; absent: any equal call. */
   call: id.exactOptional(),
@@ -120,7 +120,7 @@ export const closedApprovalSchema = z.strictObject({
 const rememberedSchema = z.strictObject({
   id,
   rule: text,
-  /** Digest of the tool's definition. The rule ends when the definition changes. */
+  /** Digest of the tool's definition. The rule applies only to this definition. */
   definition: text.nullable(),
   by: text,
   at: instant,
@@ -134,7 +134,7 @@ const pauseSchema = z.strictObject({
   /** Instant at which the run is aborted if nobody decides; `null` for none. */
   until: instant.nullable(),
   approval: approvalSchema.nullable(),
-  /** Set when nobody is asked, because a turn or a background run was interrupted and has not resumed. */
+  /** Set when nobody is asked anew, because a turn or a background run was interrupted and has not resumed. */
   muted: z.literal(true).exactOptional(),
 });
 
@@ -142,7 +142,7 @@ const runSchema = z.strictObject({
   id,
   type: z.enum(['task', 'conversational', 'background']),
   task: id,
-  /** Id of the person who asked for the run; '' when the person is unknown. Absent: an operator granted the turn. */
+  /** Id of the person or program that caused the run; '' when unknown. Absent: an operator granted the turn. */
   requestedBy: text.exactOptional(),
   /** Id of the agent's session. Commands of an earlier session are refused. */
   session: id,
@@ -170,7 +170,7 @@ const runSchema = z.strictObject({
   repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
   grants: z.array(grantSchema),
   asked: z.number(),
-  /** Id of the first call that the rules denied. */
+  /** Id of the first call that the rules denied when it was requested. */
   refused: id.exactOptional(),
 });
 
@@ -214,7 +214,7 @@ export type RunGrant = Frozen<z.output<typeof grantSchema>>;
 export type Run = Frozen<z.output<typeof runSchema>>;
 export type RunState = Frozen<z.output<typeof runStateSchema>>;
 
-/** The number of the seat's last run, as in its id; 0 before the first run. */
+/** The last run number that the seat has used or skipped; 0 for none. */
 export function lastNumber({ totals, skipped = 0 }: Pick<RunState, 'totals' | 'skipped'>): number {
   return totals.runs + skipped;
 }
