@@ -13,7 +13,7 @@ import type { Env, World } from './world.ts';
 
 type Variable = { readonly name: string; readonly byDefault: string; readonly meaning: string };
 
-/** The documented environment variables of Conch. */
+/** Environment variables that Conch reads, as the docs list them. */
 export const VARIABLES = [
   {
     name: 'CONCH_CONFIG',

@@ -44,7 +44,7 @@ export type AsideListener = {
 
 /**
  * The session of a background run, with one prompt. The session gets the conversation and posts nothing: its texts stay
- * in memory until the end. A restart loses the session and its texts.
+ * in memory until the end. A restart of Conch loses the texts.
  */
 export class AsideSession {
   readonly #spec: AgentSpec;

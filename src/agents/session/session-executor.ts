@@ -103,7 +103,7 @@ type WorkListener = {
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
-/** The session's agent and channel. `record`: `null` when nothing of the session survives a restart. */
+/** The session's agent and channel. `record`: `null` when the session's state is not stored. */
 type SessionPlace = {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;

@@ -247,7 +247,9 @@ export class Toolbox {
     return absent === undefined ? `There is no tool "${name}".` : `The call was not run. ${absent[1]}`;
   }
 
-  /** Finds a server's tool by name, even one that is not offered: the gate answers its calls. `null` for none. */
+  /**
+   * Finds a server's tool by name, also one that the rules always deny: the gate answers its calls. `null` for none.
+   */
   #find(name: string): ServerTool | null {
     const { tools, withheld, unused } = this.#offered;
     return [...tools, ...withheld].find(({ alias }) => alias === name) ?? unlistedTool(unused, name);

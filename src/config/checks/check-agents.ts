@@ -51,7 +51,7 @@ const checkApprovers = (
 };
 
 /**
- * By profile: variables that Conch sets so that the agent asks, and arguments that would stop the agent from asking.
+ * By profile: variables and arguments that the configuration may not have, because the agent could then act unasked.
  */
 const KEPT: Readonly<
   Record<string, { readonly variables?: readonly string[]; readonly switches?: readonly string[] }>

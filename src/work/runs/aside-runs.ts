@@ -14,7 +14,7 @@ import { lastNumber } from './run.ts';
 import type { Run, RunError, RunGrant, RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The work of a background run, for one session of its agent. Each session has another number. */
+/** The work of a background run, for one session of its agent. Each session of a run has another number. */
 export type AsideTask = {
   readonly seat: RunSeat;
   readonly session: number;
@@ -52,7 +52,7 @@ type AsideRunsPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Opens a session for the work; `null` when the agent does not exist. */
+  /** Opens a session for the work; `null` when the agent does not exist or no agents run. */
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
   readonly timeoutMs: (seat: RunSeat) => number;
   readonly tell: (seat: RunSeat, run: number, what: string) => void;
