@@ -29,9 +29,9 @@ type ReadMark = NonNullable<RunState['taint']>;
 type Label = (typeof LABELS)[number];
 
 /**
- * Labels of what seats' sessions have read, stored with their runs, so that they survive a restart. Text that a session
- * writes has the session's labels: each session that reads the text inherits them, also a later session of the same
- * agent.
+ * Labels of what seats' sessions have read. Marks are stored with the runs, so that they survive a restart. Text that a
+ * session writes has the session's labels: each session that reads the text inherits them, also a later session of the
+ * same agent.
  */
 export class RunTaints {
   readonly #ports: TaintPorts;

@@ -191,9 +191,9 @@ export const runStateSchema = z.strictObject({
    * call is `repeatable`.
    */
   unknown: z.array(text),
-  /** When the session first read untrusted text, with its source; absent: it has not. */
+  /** When the session first read untrusted text, with its source; absent when none is recorded. */
   taint: z.strictObject(mark).exactOptional(),
-  /** When the session first read private data, with its source; absent: it has not. */
+  /** When the session first read private data, with its source; absent when none is recorded. */
   secret: z.strictObject(mark).exactOptional(),
   /**
    * Time spans in which earlier sessions had read untrusted text or private data. Text that they wrote in a span has
