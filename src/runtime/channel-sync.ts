@@ -216,7 +216,7 @@ export class ChannelSync {
 
 type SuspensionsPorts = {
   readonly texts: Pick<KeptTexts, 'remember' | 'recall' | 'forget'>;
-  readonly manager: Pick<TurnManager, 'apply'>;
+  readonly manager: Pick<TurnManager, 'apply' | 'floor'>;
   readonly log: Log;
 };
 
@@ -261,7 +261,8 @@ export class Suspensions {
       if (kept === null) return;
       log.info({ channel }, 'channel can be used again');
       const { paused } = keptSchema.parse(JSON.parse(kept));
-      await Promise.all([texts.forget(OWNER, channel), paused && manager.apply(channel, { type: 'resume', by: BY })]);
+      const goesOn = paused && manager.floor(channel)?.condition === 'paused';
+      await Promise.all([texts.forget(OWNER, channel), goesOn && manager.apply(channel, { type: 'resume', by: BY })]);
     });
   }
 

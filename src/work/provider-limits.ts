@@ -7,7 +7,7 @@ import type { Instant } from '../lib/time.ts';
  * after `(`, `[`, `failed: `, `error`, `code` and other such words. "line 429" does not match.
  */
 const LIMIT =
-  /(?:usage|rate|token|request)[\s_-]*limit|limit reached|too many requests|(?<!disk )quota|insufficient (?:credit|balance|funds)|credit balance|billing[\s_]+(?:account|details|error|hard|issue|limit|problem)|payment required|not (?:logged|signed) in|please (?:log|sign) ?in|(?:run|use) \/login|unauthori[sz]ed|invalid api key|(?:^|[([]|failed: |(?:\bhttp(?:\/[\d.]+)?|\bapi|\bstatus|error|code)[\s_:=(["']*)(?:40[12]|429)\b/i;
+  /(?:usage|rate|token|request)[\s_-]*limit|limit reached|too many requests|(?<!disk )quota|insufficient (?:credit|balance|funds)|credit balance|billing[\s_]+(?:account|details|error|hard|issue|limit|problem)|payment required|not (?:logged|signed) in|please (?:log|sign) ?in|(?:run|use) \/login|unauthori[sz]ed|invalid api key|(?:^|[([]|failed: |(?:\bhttp(?:\/[\d.]+)?|\bapi|\bstatus|error|(?<!de|en)code)[\s_:=(["']*)(?:40[12]|429)\b(?![,:]\d)/i;
 const SECOND = 1_000;
 const FIRST_MS = 15 * 60 * SECOND;
 const LONGEST_MS = 4 * 60 * 60 * SECOND;

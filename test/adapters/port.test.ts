@@ -243,6 +243,14 @@ describe('an answer that the platform refused for good', () => {
     await carry(done(3));
     expect(receipts).toEqual(['done']);
   });
+
+  test('leaves them without ✅ also when the report of a background run is refused after it', async () => {
+    const { carry, receipts } = bench({ post: [chatError('refused'), chatError('refused')] });
+    await carry(row());
+    await carry(row({ effect: { type: 'post', agent: 'qa', epoch: 0, line: 2, text: 'a report' } }));
+    await carry(done(2));
+    expect(receipts).toEqual([]);
+  });
 });
 
 describe('a post whose outcome is unknown', () => {

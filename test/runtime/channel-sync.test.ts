@@ -409,6 +409,7 @@ describe('a channel that the platform closed', () => {
           const applied = await store.floors.apply(channel, command, time.clock.now());
           return command.type === 'stop' ? applied : look(applied);
         },
+        floor: (channel) => store.floors.state(channel),
       },
       log: createLog({ level: 'error', pretty: false, secrets: [], clock: time.clock, destination: { write() {} } }),
     });
@@ -433,6 +434,21 @@ describe('a channel that the platform closed', () => {
     intake().restore(CHANNEL);
     await until(() => store.keyValues.recall('suspended', CHANNEL) === null);
     expect(store.floors.state(CHANNEL)?.condition).toBe('paused');
+    await app.stop();
+  });
+
+  test('gets no other round when a person had resumed it before it is reopened', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, intake, until } = await program(place.file(), time);
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    intake().suspend(CHANNEL, 'the bot was removed');
+    await until(() => store.keyValues.recall('suspended', CHANNEL) !== null);
+    await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, '/floor resume');
+    await until(() => store.floors.state(CHANNEL)?.condition === 'resting');
+    intake().restore(CHANNEL);
+    await until(() => store.keyValues.recall('suspended', CHANNEL) === null);
+    expect(store.floors.state(CHANNEL)).toMatchObject({ condition: 'resting', exchange: null });
     await app.stop();
   });
 });

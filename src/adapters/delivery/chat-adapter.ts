@@ -259,7 +259,9 @@ class OutboxSender {
       this.#scans.delete(row.id);
       this.#refusals.delete(row.id);
     }
-    if (settlement.state === 'failed' && effect.type === 'post') this.#failedTurns.set(channel, effect.epoch);
+    // The epoch 0 is that of background runs' texts.
+    const isOfTurn = effect.type === 'post' && effect.epoch > 0;
+    if (settlement.state === 'failed' && isOfTurn) this.#failedTurns.set(channel, effect.epoch);
     return settlement;
   };
 

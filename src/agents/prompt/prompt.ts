@@ -221,7 +221,7 @@ export function buildPrompt(parts: PromptParts): BuiltPrompt {
  * such as a correction.
  */
 export function injectedPrompt(line: Line, observed: boolean): string {
-  const use = observed ? 'It is for you to know, not addressed to you.' : 'Take it into account now.';
+  const use = observed ? 'It is for you to know: answer it only if it names you.' : 'Take it into account now.';
   return `${WHILE_WORKING} ${use}\n${quotedLines([line])}`;
 }
 

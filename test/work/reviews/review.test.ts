@@ -431,6 +431,9 @@ describe('an agent at the limit of its provider', () => {
 
 test.each([
   ['a number in other text', 'test failed at line 429', false],
+  ['a line and a column', 'exit 2: src/a.ts(402,5): error TS2304', false],
+  ['a number behind another word', 'cannot decode 429 bytes', false],
+  ['the code of a status', 'statusCode: 429, retry later', true],
   ['a path', 'POST /login answered 500: expected 401 items, got 402', false],
   ['a file of payments', 'src/billing.ts does not compile', false],
   ['a full disk', 'write failed: Disk quota exceeded', false],

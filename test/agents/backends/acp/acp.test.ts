@@ -428,7 +428,7 @@ describe('a message injected into a turn', () => {
     await session!.inject(person(2, '', { attachments: [file] }), true);
     const seen = rig!.told.seen.at(-1) ?? '';
     expect(seen).toContain('\n(attached: plan.pdf, application/pdf, 9 bytes, https://example.org/plan.pdf)\n');
-    expect(seen).toContain('not addressed to you');
+    expect(seen).toContain('answer it only if it names you');
   });
 
   test('is left for the next prompt when the agent does not take it', async () => {
