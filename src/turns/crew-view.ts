@@ -30,8 +30,8 @@ export type CrewWorkerView = {
   readonly tokens: number;
   readonly costMicros: number;
   /**
-   * What the worker waits for, or what is done with its work; empty for nothing. `since`: since when; `null` for
-   * nothing, and when unknown.
+   * What the worker waits for, or what is done with its work; empty for nothing. `since`: since when, or else the time
+   * of its last step or its ticket; `null` for nothing, and when unknown.
    */
   readonly waits: string;
   readonly since: Instant | null;
@@ -68,7 +68,7 @@ export type TicketView = {
   readonly id: string;
   readonly words: string;
   readonly at: Instant | null;
-  /** The ticket's thread; absent before a worker takes the ticket. */
+  /** The thread of a ticket in work, or of a finished ticket; absent for other tickets, and when unknown. */
   readonly thread?: ChannelId;
   readonly buttons?: readonly CrewButton[];
 };

@@ -1,7 +1,7 @@
 /**
  * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
- * `epoch`: for a background run, the number of the run; while nobody has the floor, the epoch of the last grant or
- * resume.
+ * `epoch`: while nobody has the floor, that of the last grant or resume. Buttons of background runs, reviews and crews
+ * have another number in its place, or 0.
  */
 export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }

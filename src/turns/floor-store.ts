@@ -123,8 +123,8 @@ export function effectOf(stored: unknown, text: string | null): Effect {
 export type FloorStoreOptions = StoreOptions & FloorUsesOptions & { readonly machine?: FloorMachine };
 
 /**
- * Opens the store and locks its file for this process. Throws a `StoreError` that says what to do: when another
- * process has the file, when it is damaged, or when its schema is newer. A newer schema is refused before any write.
+ * Opens the store and locks its file for this process. Throws a `StoreError` that says what to do, such as
+ * when another process has the file, or its schema is newer. A newer schema is refused before any write.
  */
 export function openFloorStore(options: FloorStoreOptions): FloorStore {
   return openSqliteStore(options, (db) => new FloorStore(db, options));

@@ -169,7 +169,7 @@ export class TurnManager {
 
   /**
    * Applies the configured settings and seats of each channel (its plan) to its floor. A floor without a plan loses its
-   * seats. First applies `restart` or `disconnect` to a floor that has not had this command yet.
+   * configured seats. First applies `restart` or `disconnect` to a floor that has not had this command yet.
    */
   async bringBack(channels: readonly ChannelId[], plans: Pick<Plans, 'of'>): Promise<void> {
     for (let from = 0; from < channels.length && this.#running; from += AT_ONCE) {
@@ -177,7 +177,7 @@ export class TurnManager {
     }
   }
 
-  /** Stores that all floors follow these plans, so that the next start skips the check. */
+  /** Stores that all floors follow these plans, so that the next start skips the check. Needs the plans' `word`. */
   async settle(plans: Plans): Promise<void> {
     if (this.#running) await this.#plans.settle(plans);
   }
@@ -360,10 +360,10 @@ function stillDue(channel: ChannelId, before: Instant): Error {
 
 const DRAFTS = 'drafts';
 
-/** Time before a shown draft is stored, in milliseconds. People need longer to read it. */
+/** The longest time before a shown draft is stored, in milliseconds. People need longer to read it. */
 const SHOWN_MS = 1_000;
 
-/** Drafts that people have seen and that are not posted yet. They survive a crash of the process. */
+/** Drafts that people have seen and that are not posted yet. Once stored, a draft survives a crash of the process. */
 class ShownDrafts {
   readonly #ports: ManagerPorts;
   readonly #alarm: Alarm;
@@ -490,8 +490,8 @@ class KnownPlans {
   }
 
   /**
-   * The channels whose floor does not rest under its plan, and floors without a plan. None when the stored hash is that
-   * of the plans; another hash is deleted.
+   * The channels whose floor does not or may not rest under its plan, and resting floors without a plan. None when the
+   * stored hash is that of the plans; another hash is deleted.
    */
   async others(plans: Plans): Promise<readonly ChannelId[]> {
     if (this.#areKnown(plans)) return [];

@@ -136,8 +136,8 @@ export const IN_WORDS = {
 };
 
 /**
- * The sequence numbers of facts with requests, runs and announcements of the work that `isMeant` accepts, and of the
- * announced decisions about its requests. `newest`: facts of the floor, newest first.
+ * The sequence numbers of facts with words about the work that `isMeant` accepts, and of the announced decisions about
+ * its requests. `newest`: facts of the floor, newest first.
  */
 export function toldOf(
   newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,

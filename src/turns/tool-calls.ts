@@ -37,7 +37,7 @@ export type ToolCallRow = {
   readonly call: string;
   readonly tool: string;
   readonly input: Readonly<Record<string, unknown>>;
-  /** Who reported the call: Conch, which ran it, or the agent. */
+  /** Who runs the call: Conch or the agent. */
   readonly source: 'conch' | 'agent';
   /** Name and version of the agent's program; `null` when unknown, or when Conch ran the call. */
   readonly program: string | null;
@@ -132,7 +132,7 @@ export type AuditStanding = {
 export type AuditSource = {
   /**
    * Iterates calls by channel, agent and `since`, newest first. The other fields of `wanted` do not count: callers use
-   * `isWanted`. A yielded number counts the journal entries read since the last yield.
+   * `isWanted`. A yielded number counts the journal entries read since the last number.
    */
   calls(wanted: AuditWanted): Iterator<AuditRow | number, void>;
   standing(): AuditStanding;

@@ -19,7 +19,7 @@ export type ReviewStand = {
   /** The agent whose turn it is; `null` between two turns and while the review waits. */
   readonly agent: AgentId | null;
   readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
-  /** True when the work changed during the last review, so that its verdict counts for nothing. */
+  /** True while the work is reviewed again, because it changed during the last review. */
   readonly voided: boolean;
   /** The reason why the review waits. `asksPeople`: a person decides how it continues. */
   readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
@@ -66,7 +66,7 @@ export type FloorView = {
     readonly epoch: number;
     readonly status: 'ACTIVE' | 'WAITING';
     readonly startedAt: Instant;
-    /** When the turn or its wait ends by itself. */
+    /** When the turn reaches its timeout or hard end, or its wait times out. */
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
@@ -79,7 +79,7 @@ export type FloorView = {
     readonly disabled: boolean;
     readonly waitUntil: Instant | null;
   }[];
-  /** The next speakers in the order of grants. */
+  /** The next speakers in the order of grants, unless a facilitator chooses. */
   readonly next: readonly AgentId[];
   readonly held: readonly MessageId[];
   readonly asides?: readonly Aside[];
@@ -197,7 +197,7 @@ export function holderOf(floor: Floor): FloorView['holder'] {
 
 /**
  * The delivery preview: the fate that a person's message would have now, unaddressed or addressed to each agent.
- * `controls`: the command lines of operators that would change something now, with labels, by the agent that they are
+ * `controls`: the command lines of buttons that would change something now, with labels, by the agent that they are
  * about. Commands about the floor have an empty id.
  */
 export type Outlook = {

@@ -28,7 +28,7 @@ export type Argument = {
 export type CommandOption = {
   readonly name: 'model' | 'steps' | 'tools' | 'json';
   readonly summary: string;
-  /** The largest allowed number. Absent: the option takes words. */
+  /** The largest allowed number. Absent without `flag`: the option takes words. */
   readonly most?: number;
   /** True when the option takes no value. */
   readonly flag?: true;

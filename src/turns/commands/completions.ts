@@ -20,8 +20,8 @@ export type Completable = {
 export const MAX_COMPLETIONS = 25;
 
 /**
- * Returns completions of a line's last word, at most 25, in the order of the table or of `known`. The line may begin
- * with "/" or "!", which completed lines keep. After a trailing space the next word is completed.
+ * Returns completions of a line's last word, at most 25. The line may begin with "/" or "!", which completed lines
+ * keep. After a trailing space the next word is completed.
  */
 export function completions(
   partialLine: string,

@@ -69,7 +69,7 @@ function whyHeldIn(channel: ChannelId, context: CommandContext): readonly string
   return why === null ? [] : [why];
 }
 
-/** Returns why a message is held, in one sentence. Returns `null` when nothing prevents its delivery. */
+/** Returns why a message is held, in words. Returns `null` when nothing prevents its delivery. */
 export function whyHeld({ holder, obstacles }: Pick<FloorView, 'holder' | 'obstacles'>, name: NameOf): string | null {
   if (holder?.waitingFor === 'approval') return `${name(holder.agent)} waits for approval.`;
   const first = firstFor('person', obstacles) ?? obstacles[0];
@@ -222,8 +222,8 @@ function notices(view: FloorView, name: NameOf): readonly string[] {
 const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'resting']);
 
 /**
- * Returns whether `/floor resume` would continue the floor: the floor is paused; or nobody holds it, a limit or a stop
- * blocks it, its history is read, and agents are available.
+ * Returns whether `/floor resume` would end a pause, a limit or a stop: the floor is paused; or nobody holds it, a
+ * limit or a stop blocks it, its history is read, and agents are available.
  */
 export function canResume({ condition, holder, obstacles }: FloorView): boolean {
   const isAny = (...kinds: readonly string[]): boolean => obstacles.some(({ why }) => kinds.includes(why));

@@ -101,7 +101,7 @@ const FIELDS = {
   /** A request for approval. `until`: deadline for the decision. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
   /**
-   * The decision that replaces a request. `approval`: the approval's id in the run. `callOutcome`: set once known.
+   * The end of a request, in its place. `approval`: the approval's id in the run. `callOutcome`: set once known.
    */
   answered: {
     agent,
@@ -143,7 +143,7 @@ export const announcementSchema = z.preprocess(
 );
 
 /**
- * An announcement as data. Its words are in `turns/text/announcement-values.ts` and in the configuration's templates.
+ * An announcement as data. Its words are in `turns/text` and in the configuration's templates.
  */
 export type Announcement = Tagged<'kind', typeof FIELDS>;
 
@@ -167,8 +167,8 @@ type Rule<K extends Kind> = {
 export const OUTAGE = 'outage';
 
 /**
- * The rules of each kind. Announcements with the same key are about the same event, so that the later can edit the
- * earlier. Texts of people and agents appear in a key as a digest, because erasing does not reach keys.
+ * The rules of each kind. Announcements with the same key are about one event or its repetition, so that the later can
+ * edit the earlier. Texts of people and agents appear in a key as a digest, because erasing does not reach keys.
  */
 const RULES: { readonly [K in Kind]: Rule<K> } = {
   timeout: { shownIf: 'announceTimeouts' },

@@ -105,7 +105,7 @@ const AGENT = {
   },
   /** Waits for an answer of people, or of the agent `of`, whose next turn is the answer. */
   wait: { ...act, reason: z.literal('answer'), of: agent.exactOptional() },
-  /** The holder calls its first tool, so that a run begins: its limit of steps, and the person who caused it. */
+  /** The holder calls its first tool, so a run begins. `requestedBy`: the person or program that caused the run. */
   use: {
     ...act,
     maxTurns: z.number().exactOptional(),
@@ -118,7 +118,7 @@ const AGENT = {
   request: { ...act, ...asking },
   /**
    * The holder's request is closed without an answer. `decided`: the person who continued or completed the run. Absent:
-   * the agent withdrew the request.
+   * the request is closed for its agent.
    */
   withdraw: { ...act, decided },
   /** The outcome of one injected message. `no-room`: a message that did not fit into the prompt. */
@@ -147,14 +147,14 @@ const SYSTEM = {
   ran: { agent, approval: z.string(), callOutcome: callOutcomeSchema, aside: z.literal(true).exactOptional() },
   beginAside: { agent, run: z.number(), what: z.string() },
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
-  /** A background run makes a request. `until`: deadline for the decision. */
+  /** A background run makes a request, or its agent was restarted while its request is open. `until`: the deadline. */
   askAside: { agent, ...asking, until: instant.nullable() },
   /**
    * The request of a background run is closed without an answer, or the run is no longer failed. `decided`: as in
    * `withdraw`.
    */
   withdrawAside: { agent, decided },
-  /** An operator completes the turn with its text so far. Its messages count as answered. */
+  /** An operator completes the turn with its text so far. Messages that the agent got count as answered. */
   completeTurn: { ...act, by },
   /** A background run has ended. `report`: its result, posted when nobody holds the floor. */
   endAside: { agent, what: z.string(), report: z.string().exactOptional() },
@@ -166,7 +166,7 @@ const SYSTEM = {
   trustShown: { agent, id: z.string() },
   /**
    * An operator decided, in any channel, whether to trust the files in an agent's folder. `left`: they are not trusted,
-   * and Conch does not ask again. `id`: as in `askTrust`.
+   * and Conch does not ask about them again. `id`: as in `askTrust`.
    */
   answerTrust: { agent, id: z.string(), choice: z.enum(['trusted', 'left']), by: z.string() },
   /** Withdraws questions about an agent's files, except about the files `keeps` (`null`: withdraws all). */

@@ -167,7 +167,8 @@ type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6' | 'I10'; readonly te
 /**
  * The first broken invariant of a floor after a decision; `null` unless there is a bug.
  * I1: a seat is ACTIVE or WAITING exactly when its agent has a turn, and no agent has two turns.
- * I2: epochs only grow. I4: an open and free floor is granted when an agent is due, and rests when none is.
+ * I2: epochs only grow. I4: an open and free floor is granted when an agent is due and no budget forbids it, and rests
+ * when none is due.
  * I6: the queue holds exactly the QUEUED agents, each once.
  * I10: no turn begins or resumes under a new epoch before the channel's history is read.
  */

@@ -40,7 +40,7 @@ import type { taskTurnShape } from './floor.ts';
 import { NOBODY, openMs, today } from './gate.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The floor after a fact. Throws "impossible: …" with channel and details when the fact does not fit the floor. */
+/** The floor after a fact. May throw "impossible: …", with channel and details, when the fact does not fit. */
 export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
   return apply(fact.type, fact, { floor, at });
 }
@@ -696,8 +696,8 @@ function restarted(floor: Floor, { leftMs }: FactOf<'disconnected'>, at: Instant
 }
 
 /**
- * A turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is as far away as it
- * was at the last known sign of work, and at least one timeout. With a tool call open, the fact has that time
+ * A turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is about as far away
+ * as it was at the last known sign of work, and at least one timeout. With work open, the fact has that time
  * (`knownMs`); in older journals, the turn's start counts as the last sign.
  */
 function suspended(

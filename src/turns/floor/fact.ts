@@ -38,7 +38,7 @@ const fateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
 ]);
 
-/** Of the messages that an agent gets: those that name agents or that programs wrote. Absent for none. */
+/** Of the messages that are new to an agent's turn: those that name or call agents, or that programs wrote. */
 const headers = z.array(linedSchema.omit({ line: true })).exactOptional();
 
 /** The lines of a prompt: after `afterLine`, up to `uptoLine`. `messages`: those that the prompt asks to answer. */
@@ -53,7 +53,7 @@ const answered = {
   /** The person's reason, or the answer to a request that is answered in words. */
   reason: z.string().exactOptional(),
   always: z.string().exactOptional(),
-  /** Set for a turn's request whose agent was restarted: deadline until which the decision counts for the request. */
+  /** Set with a decision about a turn's request whose agent was restarted: deadline until which the decision counts. */
   until: instant.exactOptional(),
 };
 
@@ -98,7 +98,7 @@ export const FACTS = {
     budget: z.enum(BUDGETS).exactOptional(),
     by: z.string().exactOptional(),
   },
-  /** An operator paused grants (`on`), or let them continue. */
+  /** An operator, or Conch for a suspended channel, paused grants (`on`), or let them continue. */
   floorPaused: { on: z.boolean(), by: z.string() },
   /** An agent was called ahead of the queue. `message`: the message that its turn has to answer. */
   prioritised: {
@@ -137,11 +137,11 @@ export const FACTS = {
   questionShown: { ...act, question: number },
   /**
    * A request was closed. `by` is `null` when nobody could be asked, or when the channel could not show the whole
-   * request. `choice` is `null` when the agent withdrew the request, or when a person continued or completed the run
-   * without answering the request.
+   * request. `choice` is `null` when the request was closed for its agent, or when a person continued or completed the
+   * run without answering the request.
    */
   questionClosed: { ...act, ...answered },
-  /** The holder's first tool call: a run begins, with a limit of steps and the person who caused it, if known. */
+  /** The holder's first tool call: a run begins. `requestedBy`: the person or program that caused the run, if known. */
   runBegun: {
     ...act,
     maxTurns: number.exactOptional(),
@@ -155,7 +155,7 @@ export const FACTS = {
   runLeft: {
     ...act,
     outcome,
-    /** The text said in the turn; of a long text, the last 32,768 UTF-16 units. */
+    /** The text said in the turn, at most 32,768 UTF-16 units: the beginning of a longer text is cut. */
     result: z.string().exactOptional(),
     error: z.strictObject({ code: z.string(), message: z.string(), recoverable: z.boolean() }).exactOptional(),
   },
@@ -165,7 +165,7 @@ export const FACTS = {
   asideShown: { agent, question: number },
   /** A request of a background run was closed. `choice` and `by` have the same meaning as in `questionClosed`. */
   asideAnswered: { agent, ...answered },
-  /** A background run was stopped, by a person or (`by` is `null`) by Conch. */
+  /** A background run was stopped, by a person or by Conch (`by` is `null`, or `conch` for a suspended channel). */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },
   /** A background run ended. `report`: the text of a later fact `reported`. */
   asideEnded: { agent, report: z.string().exactOptional() },
@@ -182,7 +182,7 @@ export const FACTS = {
   /** The task waits, and asks for no turn meanwhile. */
   taskHeld: {},
   taskOver: { id: z.string() },
-  /** An interrupted generation stopped, by itself or by force. */
+  /** An interrupted generation stopped by itself, or (`forced`) is stopped by force, because its grace is over. */
   turnStopped: { ...act, forced: z.boolean() },
   waitAnswered: {
     agent,
@@ -192,7 +192,7 @@ export const FACTS = {
   },
   /**
    * The turn or the wait has `ms` milliseconds more. `until`: the timeout of an active turn is not before this instant.
-   * Absent for any other turn, and while a tool call without a known end is open.
+   * Absent for any other turn, and while work without a known end is open.
    */
   turnExtended: { agent, ms: number, until: instant.exactOptional(), by: z.string() },
   turnResumed: {
@@ -200,12 +200,12 @@ export const FACTS = {
     /** The part of `messages` that the agent already got in this turn, and that no complete generation answered. */
     open: z.array(message),
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
-    /** The agent that this turn had asked, and whether that agent said something. */
+    /** The agent that this turn had asked, and whether that agent ended its turn after it said something. */
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
     decided: decidedSchema.exactOptional(),
     /**
-     * Set when a program or another agent ended the wait, and no person wrote. The turn then counts once more, up to
-     * the limit of turns.
+     * Set on some resumes without a new message of a person, such as after another agent's answer. The turn then counts
+     * once more, up to the limit of turns.
      */
     fromProgram,
   },
@@ -215,14 +215,15 @@ export const FACTS = {
     signalled: z.boolean(),
     said: z.boolean(),
     answered: z.array(message),
-    /** Messages that the agent got and said nothing after. */
+    /** Messages that are held again: the agent got them, said nothing after, and they do not count as answered. */
     returned: z.array(message),
     /** The operator who completed the turn. */
     by: z.string().exactOptional(),
     /** Messages that the agent had begun to answer when the turn was cut short. */
     cut: z.array(message).exactOptional(),
     /**
-     * Set when the agent failed before it said anything. Neither the exchange nor the agent's rounds count the turn.
+     * Set when the turn was forfeited before its agent said anything. Neither the exchange nor the agent's rounds count
+     * the turn.
      * Absent once as many turns have failed as the exchange allows.
      */
     uncounted: z.literal(true).exactOptional(),
@@ -270,8 +271,8 @@ export const FACTS = {
   epochRaised: { by: number },
   /**
    * The connection to the platform was lost, or (`restart`) the process restarted, which interrupts an open turn.
-   * `leftMs`: set when a tool call was open at the restart; the milliseconds that the holder's turn has left. Journals
-   * of earlier versions lack it, and count from the turn's start.
+   * `leftMs`: set when work was open at the restart; the milliseconds that the holder's turn has left. Journals of
+   * earlier versions lack it, and count from the turn's start.
    */
   disconnected: { restart: z.boolean(), leftMs: number.exactOptional() },
   /**

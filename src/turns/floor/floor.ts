@@ -40,7 +40,7 @@ const seatSchema = z.strictObject({
   assigned: z.boolean(),
   disabled: z.boolean(),
   present: z.boolean(),
-  /** The last line of the conversation that the agent was given. Its next prompt has the lines after that. */
+  /** The agent's next prompt has the lines of the conversation after this one. */
   seenLine: z.number(),
   /**
    * Rounds that the agent has used up. Turns that another agent or a task asked for, and turns marked `uncounted`, use
@@ -91,7 +91,7 @@ const waitSchema = z.discriminatedUnion('reason', [
     ...waiting,
     of: z.strictObject({ agent, is: z.enum(['asked', 'granted', 'answered', 'silent']) }).optional(),
   }),
-  /** A message interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` once it has stopped. */
+  /** A message interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` without one. */
   z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
   z.strictObject({
     reason: z.literal('approval'),
@@ -119,7 +119,7 @@ const anyTurn = {
   epoch: z.number(),
   startedAt: instant,
   said: z.boolean(),
-  /** Text said in the turn, at most the last `LONGEST_WORDS` UTF-16 units. */
+  /** Text said in the turn, at most `LONGEST_WORDS` UTF-16 units: the beginning of a longer text is cut. */
   words: z.string().exactOptional(),
   /** Agents mentioned in the turn's last text. */
   mentions: z.array(agent),
@@ -157,8 +157,8 @@ const turnSchema = z.discriminatedUnion('status', [
     status: z.literal('active'),
     ...anyTurn,
     /**
-     * When the turn times out without a sign of work. While a tool call is open, the latest end of that call; `null`
-     * when unknown.
+     * When the turn times out without a sign of work. While work is open, the latest end of that work; `null` when
+     * unknown.
      */
     deadlineAt: instant.nullable(),
     /** When the turn ends whatever its agent does. */
@@ -195,10 +195,10 @@ export const heldSchema = z.strictObject({
   /** The platform's sort key. Held messages are released in this order. */
   order: z.string(),
   /**
-   * `turn`: held until the turn ends. `prompt`: until any agent is prompted. `next`: as `prompt`, but opens no
-   * exchange, because an agent was prompted with the message and said nothing. `exchange`: until an agent observes the
-   * message; a message that no agent observed opens another exchange. `agent`: until an agent is available. `start`:
-   * until the channel's history is read.
+   * `turn`: held until a turn is granted. `prompt`: until a turn is granted or resumed, or the holder's request is
+   * closed. `next`: until a turn is granted or resumed, but opens no exchange, because an agent got the message and
+   * said nothing after. `exchange`: until an agent observes the message; a message that no agent observed opens another
+   * exchange. `agent`: until an agent is available. `start`: until the channel's history is read.
    */
   until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
   /** `null` until the message is in the conversation; then its line, or a later one. */
@@ -279,8 +279,8 @@ export const floorSchema = z.strictObject({
   configured: z.strictObject(configSchemas).nullable(),
   condition: z.enum(['resting', 'open', 'paused']),
   /**
-   * Number of the last grant or resume. A fencing token: an act counts only under the epoch of its agent's turn, except
-   * `spend`.
+   * Grows with each grant and resume, and after a restored backup. A fencing token: an act counts only under the epoch
+   * of its agent's turn, except `spend`.
    */
   epoch: z.number(),
   asks: z.number(),
@@ -334,8 +334,8 @@ export const floorSchema = z.strictObject({
    */
   limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
   /**
-   * True after a person stopped the floor. Held messages wait until a person writes, an operator opens an exchange, or
-   * a task begins.
+   * True after a person, or Conch for a suspended channel, stopped the floor. Held messages wait until a person writes,
+   * an operator opens an exchange, or a task begins.
    */
   stopped: z.boolean(),
   /** True from a start, or from a lost connection, until the channel's history is read. */

@@ -12,12 +12,12 @@ export type Obstacle =
   | { readonly why: 'paused' }
   | { readonly why: 'taken'; readonly agent: AgentId }
   /**
-   * A reached limit that was announced. A person's message or a new task ends `limit`, midnight UTC ends `day-limit`,
-   * an operator ends both.
+   * A reached limit that ended the exchange. A person's message or a new task ends `limit`, midnight UTC ends
+   * `day-limit`, an operator ends both.
    */
   | { readonly why: 'limit'; readonly budget: Limit['budget'] }
   | { readonly why: 'day-limit'; readonly budget: Limit['budget']; readonly until: Instant }
-  /** A reached limit that was not announced yet. */
+  /** A reached limit that has not ended the exchange yet. */
   | { readonly why: 'over-budget'; readonly limit: Limit; readonly until: Instant | null }
   | { readonly why: 'stopped' }
   | { readonly why: 'facilitation'; readonly agent: AgentId }

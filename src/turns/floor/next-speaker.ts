@@ -44,8 +44,8 @@ export function nextInTurn(floor: Floor): AgentId | null {
 }
 
 /**
- * The agents that would speak next in this exchange, in order. On a resting floor: the agents of the next exchange, if
- * its message calls none.
+ * The agents that would speak next in this exchange, in order, unless a facilitator chooses. On a resting floor: the
+ * agents of the next exchange, if its message calls none.
  */
 export function upcoming(floor: Floor): readonly AgentId[] {
   const asked = nextAsked(floor);

@@ -34,7 +34,7 @@ export type Policy = {
   readonly opensForMessages: boolean;
   /** True when queued agents get turns without being called. */
   readonly goesRound: boolean;
-  /** True when a message must name an available agent. */
+  /** True when a message must name an available agent, unless there is a `defaultAgent`. */
   readonly needsName: boolean;
   /** True when the facilitator chooses among several agents. */
   readonly asksFacilitator: boolean;

@@ -176,7 +176,7 @@ export type Effect =
       readonly open: readonly MessageId[];
       /** The agent that asked for this turn and waits for it. */
       readonly askedBy?: AgentId;
-      /** The agent that this turn had asked, and whether that agent said something. */
+      /** The agent that this turn had asked, and whether that agent ended its turn after it said something. */
       readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
       readonly decided?: DecidedRequest;
       readonly feedback?: Feedback;

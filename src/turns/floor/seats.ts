@@ -309,7 +309,7 @@ export function askedId(
   return 'question' in asked ? `approval:${asked.question}` : `trust:${asked.agent} ${asked.id}`;
 }
 
-/** All open questions to people, with their ids. */
+/** The open requests, and the open questions about files in agents' folders, with their ids. */
 export function openOn({
   trust = [],
   ...floor
@@ -324,7 +324,7 @@ export function openOn({
   ];
 }
 
-/** An open question to people: the agent, the id that ties posts to the question, and a title. */
+/** An open request or question about files: the agent, the id that ties posts to the question, and a title. */
 export type OpenRequest = { readonly agent: AgentId; readonly id: string; readonly title: string };
 
 /** The open question with a number; `null` for none. */
@@ -355,7 +355,7 @@ export function isGenerating(turn: Turn): boolean {
 
 /**
  * Messages that a turn's agent may not have: messages that were not injected or had no room in a prompt, injections
- * that are not reported, and answers to the turn's wait.
+ * that are not reported, and the `answers` of the turn's wait.
  */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
@@ -398,9 +398,9 @@ export type Deadline =
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
 
 /**
- * All deadlines of a floor, earliest first. Until the channel's history is read, waits do not time out and limits do
- * not end, because a message may have come meanwhile. If the holder's turn is suspended then, the floor has no
- * deadline.
+ * The deadlines of turns, of the facilitator and of a limit, earliest first. Until the channel's history is read, waits
+ * do not time out and limits do not end, because a message may have come meanwhile. If the holder's turn is suspended
+ * then, the floor has no deadline.
  */
 export function deadlines(floor: Floor): readonly Deadline[] {
   return running(floor).toSorted((a, b) => a.at - b.at);
@@ -460,7 +460,7 @@ export function quietUntil(
   return open === openWork ? deadlineAt : null;
 }
 
-/** When a turn ends by itself: by its timeout or its hard end. */
+/** When a turn times out or reaches its hard end, whichever is first. */
 export function endOf({ deadlineAt, hardEndAt }: Exclude<Turn, WaitingTurn>): Instant {
   return deadlineAt === null ? hardEndAt : Math.min(deadlineAt, hardEndAt);
 }

@@ -61,7 +61,7 @@ export const aboutSchema = z.strictObject({
   showsAnswer: z.literal(true).exactOptional(),
   /** Set when the agent runs the call itself and learns only that it was denied, not why. */
   denyOnly: z.literal(true).exactOptional(),
-  /** Number of the agent's open requests, if more than one. This request is the first. */
+  /** Number of the agent's open requests, if more than one; equal requests can count once. This one is the first. */
   questions: z.number().exactOptional(),
   /** How often the agent made exactly this request, if more than once. One decision counts for all. */
   times: z.number().exactOptional(),
@@ -72,7 +72,10 @@ export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
 /** A request of an agent, in words for people. */
 export const askedApprovalSchema = z.strictObject({
   title: z.string(),
-  /** The whole input of the call in words. For a paused run, also what each decision does. */
+  /**
+   * The whole input of the call in words; can be '' when nobody can be asked. For a paused run: the input of a repeated
+   * call, if any, and what each decision does.
+   */
   detail: z.string(),
   about: aboutSchema.exactOptional(),
   /** Id of the approval in the run. Absent when the run itself is paused. */

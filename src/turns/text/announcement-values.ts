@@ -143,9 +143,9 @@ function noteFor<K extends Kind>(kind: K, notice: AnnouncementOf<K>, name: NameO
 }
 
 /**
- * Returns the text of an announcement: its kind's template with names in braces replaced, and " (×3)" after
- * repetitions. A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)" becomes
- * "s" or nothing, by the last number before it. Returns `null` when the configuration switches the kind off.
+ * Returns the text of an announcement: its kind's template with names in braces replaced, and of most kinds " (×3)"
+ * after repetitions. A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)"
+ * becomes "s" or nothing, by the last number before it. Returns `null` when the configuration switches the kind off.
  */
 export function announcementText(
   announcement: Announcement,
@@ -234,7 +234,7 @@ function amount(budget: Limit['budget'], value: number): string {
   return NUMBER.format(value);
 }
 
-/** The most text of one side in the request to an arbiter, in characters. */
+/** The most text of one side in a review's question to people, in characters. */
 const POSITION_LENGTH = 400;
 
 const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], string>> = {

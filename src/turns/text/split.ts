@@ -22,7 +22,7 @@ export type TextRendering = {
  * sentence or a word. Splits inside a character (grapheme) only if it is longer than a part. A code fence that is split
  * is closed and opened again with its language, unless that needs over half of the limit. Nothing else is added. Only
  * white space at the cuts and at the end is removed. A text that fits is returned unchanged; a blank text gives no
- * parts. Throws for a limit below 2.
+ * parts. Throws unless the limit is a whole number from 2 up.
  */
 export function splitText(text: string, limit: number): string[] {
   if (!Number.isSafeInteger(limit) || limit < 2) {
@@ -184,7 +184,7 @@ export type Fence = {
 
 /**
  * Returns the code that is open after a line, which is given without its line feed. `fence`: the code open before it.
- * Follows CommonMark, except that fences may be indented at will.
+ * Follows CommonMark, except that fences may be indented at will, and one or two backticks open no code.
  */
 export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   if (!line.includes('```') && !line.includes('~~~')) return fence;
@@ -291,7 +291,7 @@ function numbered(text: string, limit: number): readonly string[] {
 
 type Question = Extract<Announcement, { kind: 'approval' | 'trust' }>;
 
-/** Returns whether an announcement is a question that people answer. */
+/** Returns whether an announcement is a request for approval or a question about files in an agent's folder. */
 export function isQuestion(announcement: Announcement): announcement is Question {
   return announcement.kind === 'approval' || announcement.kind === 'trust';
 }

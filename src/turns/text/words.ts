@@ -38,8 +38,8 @@ export function isDiff(detail: string): boolean {
 }
 
 /**
- * Returns how to decide about a question, one line each: commands, offered rules, who decides, the deadline. Empty for
- * a question without deadline and details.
+ * Returns how to decide about a question, in lines: commands, offered rules, who decides, the deadline. Empty for a
+ * question without `until` and `about`.
  */
 export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
   const { about, always = [], until } = asked;

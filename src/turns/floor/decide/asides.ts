@@ -53,7 +53,7 @@ function stayAsking(decision: DecisionBuilder, asked: Question, command: Command
   return null;
 }
 
-/** Edits the post of a request whose agent was restarted: a decision now counts once, for the same request. */
+/** Announces that the agent of a request was restarted: a decision now counts once, for the same request. */
 export function tellRestarted(
   decision: DecisionBuilder,
   asked: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },

@@ -20,7 +20,7 @@ import { isGrantable, nextInTurn, policyOf } from '../next-speaker.ts';
 import { findSeat, findTurn, isOfNow, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId, Feedback } from '../settings.ts';
 
-/** Stops everything for a person: all turns and background runs end, the exchange closes, held messages stay. */
+/** Stops everything: all turns and background runs end, the exchange closes, held messages stay. */
 export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { turn, exchange, asides = [] } = decision.floor;
@@ -54,8 +54,8 @@ export function start(decision: DecisionBuilder): Refusal | null {
 
 /**
  * Grants the floor to an agent for an operator: now if no turn is active or suspended, else as the next turn. Ends the
- * holder's turn if it waits. Resumes the agent's own waiting turn instead. On the floor of a ticket, only resumes
- * waiting turns, because the worker's files may be under test.
+ * holder's turn if it waits. Resumes the agent's own waiting turn instead, now or once the floor is free. On the floor
+ * of a ticket, only resumes waiting turns, because the worker's files may be under test.
  */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);

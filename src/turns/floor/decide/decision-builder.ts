@@ -22,7 +22,7 @@ export type Decision = Accepted | Refused;
 export class DecisionBuilder {
   readonly at: Instant;
   readonly facts: Fact[] = [];
-  /** Messages that this command routes and that no agent got yet. At the end of the command, they are held. */
+  /** Messages that this command routes and that no agent got yet. `dispatch` holds the rest, if there is room. */
   unplaced: readonly Held[] = [];
   /** The floor after the facts so far. Only `record` changes it. */
   floor: Floor;
@@ -65,8 +65,8 @@ export class DecisionBuilder {
 
   /**
    * Announces an event. The announcement edits the channel's last one when both have the same key, and no line of the
-   * conversation came between. These always edit their earlier announcement: decisions, requests after a restart, lines
-   * about tickets with `goesOn`, later recoveries of one turn, and later gaps within `SAME_OUTAGE_MS`.
+   * conversation came between. Decisions, requests after a restart, and lines about tickets with `goesOn` always edit
+   * their earlier announcement. A recovery edits only that of its turn, and a gap only one within `SAME_OUTAGE_MS`.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
@@ -117,8 +117,8 @@ function isCalledFor({ prioritised }: Floor, agent: AgentId, id: MessageId): boo
 const SAME_OUTAGE_MS = 600_000;
 
 /**
- * Announces that an agent is gone and its turn ended. Agents lost in a row, with no message or other announcement
- * between, share one announcement.
+ * Announces that an agent was lost mid-turn, so that its turn ended. Agents lost in a row, with no message or other
+ * announcement between, share one announcement.
  */
 export function announceLoss(decision: DecisionBuilder, agent: AgentId, cause: string): void {
   const also = lostBefore(decision.floor).filter((other) => other !== agent);
@@ -275,8 +275,8 @@ type TurnEnd = {
 };
 
 /**
- * Ends a turn. Messages that its agent did not get wait for the next agent. So do messages that the agent said nothing
- * after, unless they count as answered.
+ * Ends a turn. Messages that its agent did not get are held. So are messages that the agent said nothing after, unless
+ * they count as answered.
  */
 export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): void {
   const { agent, epoch, said } = turn;
@@ -321,10 +321,10 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   reportAll(decision);
 }
 
-/** The announcement of a decision. */
+/** The announcement that a request was decided or closed. */
 export type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
-/** Announces the decision in place of the request. Answers to forms are left out unless the channel may see them. */
+/** Announces the end of a request in its place. Answers to forms are left out unless the channel may see them. */
 export function tellAnswer(
   decision: DecisionBuilder,
   { question, title, pause, approval, about }: Question,

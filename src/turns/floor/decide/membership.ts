@@ -31,8 +31,8 @@ export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): R
 }
 
 /**
- * Continues the holder's turn, if a restart suspended it or its wait is over. Does nothing for other agents, and before
- * the history is read.
+ * Continues the holder's turn, if a restart suspended it, its interrupted generation stopped, or its wait is over. Does
+ * nothing for other agents, and before the history is read.
  */
 export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   const { turn } = decision.floor;

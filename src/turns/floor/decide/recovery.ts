@@ -22,7 +22,7 @@ export function restart(decision: DecisionBuilder): Refusal | null {
 }
 
 /**
- * The milliseconds that a turn with an open tool call has left from a restart: what it had at its start, at most
+ * The milliseconds that a turn with open work has left from a restart: what it had at its start, at most
  * `maxTurnMs` unless more is left, as after an operator's extension. `undefined` for other turns.
  */
 function leftAtWork({ floor, at }: DecisionBuilder): number | undefined {

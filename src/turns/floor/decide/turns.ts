@@ -235,7 +235,7 @@ export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: 
   return null;
 }
 
-/** Completes a turn for an operator. Its messages count as answered. */
+/** Completes a turn for an operator. Messages that the agent got count as answered. */
 export function completeTurn(decision: DecisionBuilder, command: CommandOf<'completeTurn'>): Refusal | null {
   const { agent, epoch, by } = command;
   const turn = findTurn(decision.floor, agent);
@@ -334,9 +334,9 @@ function settleUnplaced(decision: DecisionBuilder): void {
 }
 
 /**
- * Called when an interrupted generation has stopped. An `interruptResponder` that can be granted answers the message
- * first, and the turn waits without the floor. Else the turn resumes with the message. Does nothing before the history
- * is read.
+ * Continues after the grace of an interruption, or an earlier stop. An `interruptResponder` that can be granted answers
+ * the message first, and the turn waits without the floor. Else the turn resumes with the message. Does nothing before
+ * the history is read.
  */
 export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
   const answers = waitOf(turn)?.answers ?? [];
