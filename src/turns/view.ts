@@ -11,7 +11,7 @@ import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 import { defined } from '../lib/defined.ts';
 
-/** The state of a review, as `reviewLine` writes it in one line. */
+/** The state of a review, for `reviewLine` and `ReviewView`. */
 export type ReviewStand = {
   readonly primary: AgentId;
   readonly iteration: number;

@@ -13,7 +13,7 @@ export type Floors = {
   apply(channel: ChannelId, command: Command): Promise<Applied>;
   /** Returns `null` when the channel has no floor. */
   view(channel: ChannelId): FloorView | null;
-  /** Returns the last `limit` turns, oldest first. */
+  /** Returns the last turns, at most `limit`, oldest first. */
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   /** Returns the journal entries about a message, oldest first. */
   why(message: MessageId): readonly JournalEntry[];

@@ -8,7 +8,7 @@ import { clockWords, counted, excerpt } from './clock-words.ts';
 /** Returns an agent's display name. */
 export type NameOf = (agent: string) => string;
 
-/** Returns a fact as one line, without time and channel. */
+/** Returns a fact in words, without time and channel. */
 export function factWords(fact: Fact, name: NameOf = plain): string {
   return wordsFor(fact.type, fact, name);
 }

@@ -159,8 +159,8 @@ const SYSTEM = {
   /** A background run has ended. `report`: its result, posted when nobody holds the floor. */
   endAside: { agent, what: z.string(), report: z.string().exactOptional() },
   /**
-   * An agent is not started, because files in its folder act without asking. People decide whether to trust them. `id`
-   * is the digest of the files. `detail`: their names, effects and beginnings.
+   * An agent is not started, because files in its folder act without asking. People decide whether to trust them. `id`:
+   * the beginning of their digest. `detail`: their names, effects and beginnings.
    */
   askTrust: { agent, id: z.string(), folder: z.string(), detail: z.string() },
   trustShown: { agent, id: z.string() },

@@ -41,7 +41,7 @@ const fateSchema = z.discriminatedUnion('state', [
 /** Of the messages that are new to an agent's turn: those that name or call agents, or that programs wrote. */
 const headers = z.array(linedSchema.omit({ line: true })).exactOptional();
 
-/** The lines of a prompt: after `afterLine`, up to `uptoLine`. `messages`: those that the prompt asks to answer. */
+/** Lines after `afterLine`, up to `uptoLine`, count as new. `messages`: those that the prompt asks to answer. */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message), headers };
 const act = { agent, epoch: number };
 const answered = {

@@ -40,7 +40,7 @@ const seatSchema = z.strictObject({
   assigned: z.boolean(),
   disabled: z.boolean(),
   present: z.boolean(),
-  /** The agent's next prompt has the lines of the conversation after this one. */
+  /** Lines of the conversation after this one count as new for the agent. */
   seenLine: z.number(),
   /**
    * Rounds that the agent has used up. Turns that another agent or a task asked for, and turns marked `uncounted`, use

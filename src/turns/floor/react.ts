@@ -163,7 +163,7 @@ export type Receipt = keyof typeof RECEIPTS;
 
 /** An effect of a fact. */
 export type Effect =
-  /** Asks the holder to answer `messages`. The prompt has the lines after `afterLine`, up to `uptoLine` included. */
+  /** Asks the holder to answer `messages`. Lines after `afterLine`, up to `uptoLine`, count as new for the agent. */
   | {
       readonly type: 'prompt';
       readonly agent: AgentId;

@@ -85,7 +85,7 @@ export function patchedSeats(floor: Floor, agent: AgentId, patch: Partial<Seat>)
   return floor.seats.map((seat) => (seat.agent === agent ? changed : seat));
 }
 
-/** The seats after a line was given to an agent. Changes nothing when the agent missed earlier lines. */
+/** The seats after an agent got or wrote a line. Changes nothing when the agent missed earlier lines. */
 export function shownSeats(floor: Floor, agent: AgentId, line: number): readonly Seat[] {
   return seatOf(floor, agent).seenLine === line - 1 ? patchedSeats(floor, agent, { seenLine: line }) : floor.seats;
 }

@@ -25,7 +25,7 @@ type NameOf = (agent: AgentId) => string;
 type Values = Readonly<Record<string, string | number | null>>;
 
 type Row<K extends Kind> = {
-  /** Returns one line for logs and the journal. */
+  /** Returns words for logs and the journal. */
   readonly note: (notice: AnnouncementOf<K>, name: NameOf) => string;
   /** Returns values for names in the template, besides those of `sharedValues` or in place of them. */
   readonly values?: (notice: AnnouncementOf<K>, name: NameOf) => Values;
@@ -133,7 +133,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
   },
 };
 
-/** Returns an announcement as one line for logs and the journal. */
+/** Returns an announcement in words, for logs and the journal. */
 export function announcementNote(announcement: Announcement, name: NameOf): string {
   return noteFor(announcement.kind, announcement, name);
 }
@@ -246,7 +246,7 @@ const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], stri
   cancelled: '⏹ Review cancelled',
 };
 
-/** Returns the state of a review in one line: "🔁 2 of 10 · qa reviews dev's work". */
+/** Returns the state of a review in words: "🔁 2 of 10 · qa reviews dev's work". */
 export function reviewLine(
   { iteration, allowed, primary, agent, purpose, voided, waiting, outcome, sameModel }: ReviewStand,
   name: NameOf,

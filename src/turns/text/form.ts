@@ -1,6 +1,6 @@
 import type { AskedField } from '../floor/settings.ts';
 
-/** The schema keyword by which a server allows that the channel shows the answer. */
+/** The schema keyword of a form whose answer the channel may show. */
 export const PUBLIC = 'x-public';
 
 /** The values of a form by field name. A list for a field with several values. */

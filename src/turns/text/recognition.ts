@@ -8,7 +8,7 @@ type Addressee = { readonly id: AgentId; readonly name: string };
 /**
  * Returns the agents that a person's text addresses, in the order of first mention. Counts "@id" and "@Name" anywhere,
  * and an id or name at the start before ":" or "," ("dev: …", "dev, qa: …"). Case-insensitive; the longest name wins.
- * Ignores names without "@" elsewhere, e-mail and web addresses, code and block quotes.
+ * Ignores names without "@" elsewhere, e-mail and http addresses, code and block quotes.
  */
 export function addressedIn(text: string, agents: readonly Addressee[]): AgentId[] {
   const words = folded(text);
@@ -20,7 +20,7 @@ export function addressedIn(text: string, agents: readonly Addressee[]): AgentId
 
 /**
  * Returns the agents that an agent's text mentions by "@id" or "@Name". Sentences with thanks do not count, nor does
- * text in addresses, code and block quotes.
+ * text in e-mail and http addresses, code and block quotes.
  */
 export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[] {
   if (!AT.test(text)) return [];
