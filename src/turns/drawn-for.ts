@@ -1,6 +1,6 @@
 /**
  * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
- * `epoch`: while nobody has the floor, that of the last grant or resume. Buttons of background runs, reviews and crews
+ * `epoch`: while nobody has the floor, that of the last grant or resume. Buttons that do not concern the floor's turn
  * have another number in its place, or 0.
  */
 export type DrawnFor =

@@ -118,7 +118,7 @@ const AGENT = {
   request: { ...act, ...asking },
   /**
    * The holder's request is closed without an answer. `decided`: the person who continued or completed the run. Absent:
-   * the request is closed for its agent.
+   * the request was withdrawn.
    */
   withdraw: { ...act, decided },
   /** The outcome of one injected message. `no-room`: a message that did not fit into the prompt. */

@@ -137,8 +137,8 @@ export const FACTS = {
   questionShown: { ...act, question: number },
   /**
    * A request was closed. `by` is `null` when nobody could be asked, or when the channel could not show the whole
-   * request. `choice` is `null` when the request was closed for its agent, or when a person continued or completed the
-   * run without answering the request.
+   * request. `choice` is `null` when the request was withdrawn, or when a person continued or completed the run without
+   * answering the request.
    */
   questionClosed: { ...act, ...answered },
   /** The holder's first tool call: a run begins. `requestedBy`: the person or program that caused the run, if known. */

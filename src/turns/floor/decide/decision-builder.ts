@@ -227,7 +227,7 @@ export function headersOf(
 
 /**
  * Resumes a turn under a new epoch, with its unanswered messages and the held ones. Messages that are held until a turn
- * ends stay held.
+ * is granted stay held.
  */
 export function resume(
   decision: DecisionBuilder,
@@ -324,7 +324,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
 /** The announcement that a request was decided or closed. */
 export type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
-/** Announces the end of a request in its place. Answers to forms are left out unless the channel may see them. */
+/** Announces the end of a request in place of the request. Leaves out answers to forms that the channel may not see. */
 export function tellAnswer(
   decision: DecisionBuilder,
   { question, title, pause, approval, about }: Question,
