@@ -145,6 +145,20 @@ describe('/run start', () => {
 });
 
 describe('a background run that a person ends', () => {
+  test('is the one that `dev+` names, while a turn of dev has an open run too', async () => {
+    const { type, sessions, intake, time, app } = await program();
+    const status = (key: string) => app.runs.store.state(`${CHANNEL} ${key}`)?.status;
+    await type('/run start dev look for dead links');
+    await intake().message(written('m1', 'hello', CHANNEL));
+    await time.advance(1_000);
+    const speaker = sessions.find(({ turn }) => turn?.channel === CHANNEL);
+    await speaker?.report?.gate?.step({ text: '', kept: null });
+    await until(() => status('dev') === 'running');
+    expect(await type('/run abort dev+')).toBe('Aborted.');
+    expect([status('dev'), status('dev+')]).toEqual(['running', 'idle']);
+    await app.stop();
+  });
+
   test('reports the text written so far, once, after /run complete', async () => {
     const { type, worker, time, lines, told, app } = await program();
     await type('/run start dev look for dead links');

@@ -251,7 +251,8 @@ function ofRuns(verb: RunVerb): Run {
   return onFloor((call) => {
     const { agent } = call.values;
     if (agent === undefined) return run(call, null);
-    return onAgent(run)({ ...call, values: { ...call.values, agent: agent.replace(/\+$/, '') } });
+    const unmarked = { ...call, values: { ...call.values, agent: agent.replace(/\+$/, '') } };
+    return onAgent((_, found) => run(call, found))(unmarked);
   });
 }
 
