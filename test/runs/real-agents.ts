@@ -9,10 +9,12 @@ import type { Outcome, Scenario, Size, Wanted } from './scenario.ts';
 /** Row 17: published coding agents with a mocked model. */
 export const REAL: readonly Scenario[] = [{ id: 17, name: 'real agents with a mocked model', run: checked }];
 
+/** The result of trials with several agents, which `test/agents/real/main.ts` prints beside those of each agent. */
+type Joint = { readonly failures: readonly string[] };
+
 /** The used fields of the result that `test/agents/real/main.ts` prints last for each agent. */
-type Told = {
+type Told = Joint & {
   readonly check: string;
-  readonly failures: readonly string[];
   readonly filesChangedUnasked: number;
   readonly settingsChanged: readonly string[];
   readonly answers: Readonly<Record<string, number>>;
@@ -26,8 +28,9 @@ async function checked(size: Size): Promise<Outcome> {
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const [said] = await Promise.all([text(child.stdout), once(child, 'close')]);
-  const agents = JSON.parse(said.trim().split('\n').at(-1) ?? '{}') as Readonly<Record<string, Told>>;
-  const told = Object.entries(agents);
+  const all = JSON.parse(said.trim().split('\n').at(-1) ?? '{}') as Readonly<Record<string, Told | Joint>>;
+  const failed = Object.entries(all).filter(([, { failures }]) => failures.length > 0);
+  const told = Object.entries(all).filter((entry): entry is [string, Told] => 'check' in entry[1]);
   const measured = Object.fromEntries(told.map(([profile, { check }]) => [profile, check]));
   const wanted: Record<string, Wanted> = { changedUnasked: 0, settingsChanged: 0, allowedAlways: 0, failures: 0 };
   for (const { profile, check } of REAL_AGENTS) wanted[profile] = check;
@@ -38,8 +41,8 @@ async function checked(size: Size): Promise<Outcome> {
       changedUnasked: sum(({ filesChangedUnasked }) => filesChangedUnasked),
       settingsChanged: sum(({ settingsChanged }) => settingsChanged.length),
       allowedAlways: sum(({ answers }) => answers['allow_always'] ?? 0),
-      failures: sum(({ failures }) => failures.length),
-      ...Object.fromEntries(told.filter(([, each]) => each.failures.length > 0)),
+      failures: failed.length,
+      ...Object.fromEntries(failed),
     },
     wanted,
   );

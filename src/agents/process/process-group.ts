@@ -180,10 +180,21 @@ let guard: Guard | null = null;
 const GUARD =
   'groups=$1; while read -r line; do groups=$line; done; for group in $groups; do kill -s KILL -- "-$group"; done';
 
+/** Delay after the end of the last group before the guard ends, in milliseconds. */
+const GUARD_IDLE_MS = 60_000;
+let idle: NodeJS.Timeout | undefined;
+
 function tellGuard(): void {
   const groups = [...LIVING].join(' ');
+  clearTimeout(idle);
   if (guard === null) guard = startGuard(groups);
   else guard.stdin.write(`${groups}\n`);
+  if (groups === '') idle = setTimeout(endGuard, GUARD_IDLE_MS).unref();
+}
+
+function endGuard(): void {
+  guard?.stdin.end();
+  guard = null;
 }
 
 /** Starts a guard with the groups as its argument: Conch could be killed before it writes the groups to the guard. */
@@ -198,6 +209,7 @@ function startGuard(groups: string): Guard {
   });
   shell.stdin.on('error', () => undefined);
   shell.once('exit', (_code, signal) => {
+    if (guard !== shell) return;
     guard = null;
     if (signal !== null && LIVING.size > 0) tellGuard();
   });

@@ -39,12 +39,21 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(group)).toEqual([]), { timeout: 60_000 });
   });
 
-  test('shares one guard process with all other groups, and leaves no further guard when it ends', async () => {
+  test('shares one guard process with all other groups; the guard ends a minute after the last of them', async () => {
+    const timeouts = vi.spyOn(globalThis, 'setTimeout');
     const groups = await Promise.all([1, 2, 3].map(() => run('process.stdin.once("data", () => process.exit(0))')));
     expect(guardsOf(process.pid)).toHaveLength(1);
     for (const group of groups) group.stdin.write('end');
     await Promise.all(groups.map(({ exited }) => exited));
     expect(guardsOf(process.pid)).toHaveLength(1);
+    const [endGuard] = timeouts.mock.calls.findLast(([, ms]) => ms === 60_000) ?? [];
+    timeouts.mockRestore();
+    endGuard?.();
+    await vi.waitFor(() => expect(guardsOf(process.pid)).toEqual([]), { timeout: 60_000 });
+    const next = await run('process.stdin.once("data", () => process.exit(0))');
+    expect(guardsOf(process.pid)).toHaveLength(1);
+    next.stdin.write('end');
+    await next.exited;
   });
 
   test('that is stopped gets SIGTERM, and may end by itself', async () => {
