@@ -34,7 +34,7 @@ async function checked(size: Size): Promise<Outcome> {
   const measured = Object.fromEntries(told.map(([profile, { check }]) => [profile, check]));
   const wanted: Record<string, Wanted> = { changedUnasked: 0, settingsChanged: 0, allowedAlways: 0, failures: 0 };
   for (const { profile, check } of REAL_AGENTS) wanted[profile] = check;
-  const sum = (count: (each: Told) => number) => told.reduce((all, [, each]) => all + count(each), 0);
+  const sum = (count: (each: Told) => number) => told.reduce((so, [, each]) => so + count(each), 0);
   return outcome(
     {
       ...measured,
