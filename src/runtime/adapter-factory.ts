@@ -41,7 +41,7 @@ export type Platforms = {
    * user.
    */
   readonly claim: () => void;
-  /** Releases the tokens. */
+  /** Gives up the claims, so that another process can claim the tokens. */
   readonly release: () => void;
 };
 

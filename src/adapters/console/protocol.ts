@@ -190,7 +190,10 @@ export type ServerFrame =
       readonly removed: readonly string[];
       /** Older calls may exist; always false with `changed`. */
       readonly more: boolean;
-      /** The time of the oldest call that was read; `null` at the end, with `changed`, and when no call was read. */
+      /**
+       * The time of the oldest call read for this frame. `null` when no older calls are left, with `changed`, and when
+       * no call was read.
+       */
       readonly upto: Instant | null;
     } & Partial<AuditStanding>)
   /** The page's frame with this key is durable. */

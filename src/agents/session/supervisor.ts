@@ -381,7 +381,7 @@ const REST_AFTER_MS = 900_000;
 const specsById = idIndex<AgentSpec>();
 
 const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
-/** Attempts to write commands after an error that is no fault of the store. */
+/** Attempts to write commands before they are dropped. Until `close`, `isEnvironmental` errors drop no commands. */
 const ATTEMPTS = 120;
 
 function keyOf(channel: ChannelId, agent: AgentId): string {

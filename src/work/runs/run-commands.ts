@@ -24,7 +24,10 @@ import { defined } from '../../lib/defined.ts';
 export type RunCommandPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
   readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'> & {
-    /** Posts the shown draft of an agent. */
+    /**
+     * Posts the draft of the holder's turn before a person ends the turn's run. `completes`: the run is completed, and
+     * the draft is posted as it is. Otherwise the run is aborted, and the draft is marked as cut off.
+     */
     keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Kept;
   };
   readonly clock: Clock;

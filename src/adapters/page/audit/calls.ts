@@ -9,7 +9,10 @@ const MOST_KEPT = 2_000;
 export const calls = signal<readonly ShownCall[]>([]);
 /** Whether older calls may exist. */
 export const hasEarlierCalls = signal(false);
-/** The time of the oldest call read for the last answer; `null` when all calls have been read, or none for it. */
+/**
+ * The time of the oldest call that the server read for the last `newest` or `earlier` frame, shown or not. `null` when
+ * no older calls are left, or the server read no call for this frame.
+ */
 export const readUpTo = signal<number | null>(null);
 /** Whether the page waits for calls from the server. */
 export const isReading = signal(false);

@@ -395,7 +395,10 @@ function deliver(
   return toAnswer;
 }
 
-/** Whether a message is held for all agents to observe. */
+/**
+ * True for a message that arrived during a turn in the mode `parallel`. The holder and all queued and waiting agents
+ * are shown the message. It is held until one of them gets it mid-turn or with a prompt.
+ */
 export function isObserved({ until }: Held): boolean {
   return until === 'exchange';
 }
