@@ -29,7 +29,8 @@ export const PRIVATE_NAMES = (
 
 /**
  * Returns the paths that texts of a call may name. Empty texts and texts too long for a path are dropped. At most 512
- * paths with 4,096 names in all are taken, then patterns are expanded. One path stands for those beyond a limit.
+ * paths with 4,096 file and folder names in all are taken, then patterns are expanded. One path stands for those beyond
+ * a limit.
  */
 export function usedPaths(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
   const paths = new Set(texts.flatMap(pathsMeant).map(shortened).filter(isPath));
@@ -55,7 +56,7 @@ export function usedPath(path: NamedPath, place: WorkPlace | null, how: Pick<Use
   return { ...path, ...how, own: place === null ? null : ownAt(path, place) };
 }
 
-/** Returns the first paths: at most 512, with at most 4,096 names in all. */
+/** Returns the first paths: at most 512, with at most 4,096 file and folder names in all of them together. */
 export function within(paths: readonly string[]): readonly string[] {
   let names = 0;
   const last = paths.findIndex((path, at) => at === MOST_PATHS || (names += path.split('/').length) > MOST_NAMES);

@@ -13,7 +13,10 @@ type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
 /** A thread at rest without messages for this time loses its floor at the next start. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
 const OWNER = 'threads';
-/** `parentOnly`: the thread is not in `within`. Its messages are kept as long as those of its parent. */
+/**
+ * `parentOnly`: a ticket's thread, whose floor the crew keeps, or a thread that lost its floor. Its parent is stored
+ * because its messages have the retention of the parent.
+ */
 const keptSchema = z.object({ parent: z.string(), name: z.string(), parentOnly: z.literal(true).optional() });
 
 /** The threads that have floors of their own. Survive restarts. */

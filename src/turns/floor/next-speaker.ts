@@ -61,7 +61,7 @@ function nextAsked({ parked }: Floor): AgentId | null {
   return asker === undefined ? null : (askOf(asker)?.agent ?? null);
 }
 
-/** The agent that asked this agent for its next turn; `undefined` for none. */
+/** The agent with a parked turn that waits until `agent` gets the floor and answers; `undefined` for none. */
 export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined {
   return parked.findLast((turn) => {
     const asked = askOf(turn);

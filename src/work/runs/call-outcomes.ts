@@ -3,10 +3,10 @@ import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { RunFact } from './run-events.ts';
 
 /**
- * Returns the steps that a run stored since its start, or since its turn last waited for an answer or a person's
- * interruption, oldest first; and the outcomes of their calls, by the ids that the agent gave. `newest`: the facts of
- * the journal, newest first. `null` when no step was stored, when the last step was not stored, or when a step was
- * erased.
+ * Returns the steps that a run stored, oldest first, and the outcomes of their calls, by the ids that the agent gave.
+ * Begins at the start of the run, or at the last wait of its turn if that is later. Such a wait is for an answer, or
+ * begins when a person interrupts the turn. `newest`: the facts of the journal, newest first. `null` when no step was
+ * stored, when the last step was not stored, or when a step was erased.
  */
 export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): UnfinishedSteps | null {
   const facts: RunFact[] = [];

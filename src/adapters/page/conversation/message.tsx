@@ -40,7 +40,7 @@ const editing = signal<string | null>(null);
 
 type Shown = {
   readonly message: ChatMessage;
-  /** True when the message soon follows one of the same speaker. */
+  /** True when the message soon follows one of the same speaker on the same day, and is not a reply. */
   readonly goesOn: boolean;
 };
 

@@ -200,7 +200,8 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
     decision.route(seen, { state: 'delivered', to: [agent], via: 'observe' }, null);
     return null;
   }
-  // A late report does not fit the turn any more.
+  // `no-room` is about a message of the prompt. Other outcomes are about a message that is being injected. A report is
+  // refused when the turn does not have the message any more, such as after its deletion.
   const given = outcome === 'no-room' ? turn.given : turn.injecting;
   if (!given.some((message) => message.id === id)) return 'unknown-message';
   const taken = outcome === 'injected' ? turn.injecting.filter((message) => message.id === id) : [];
