@@ -266,9 +266,9 @@ export type ChatAdapter = {
   card?(channel: ChannelId, view: FloorView): void;
   /**
    * Reads messages of people and programs after a position. Where messages can arrive late, messages shortly before the
-   * position are read again. `after` null: no earlier position is known. The result is then the channel's newest
-   * position, or the messages that agents get. `mark`: the position at the channel's first read, or the start of a
-   * thread. The caller drops messages up to `mark`.
+   * position are read again. `after` null: no earlier position is known. A chat platform then returns no messages, only
+   * the channel's newest position as `mark`. The page then returns its newest messages and no `mark`. The parameter
+   * `mark`: the position at the channel's first read, or the start of a thread. The caller drops messages up to `mark`.
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**

@@ -25,8 +25,8 @@ export type OfferFacts = {
 /**
  * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call of
  * several parts, after a rule that always asks, after a verdict by `members`, and when `facts` forbid offers. Of an
- * agent's own tools, only a certain command, a host and a path inside the folder get offers. Deleting, and commands
- * that run code or name a path outside the folder, get none.
+ * agent's own tools, three get offers: a command whose words are all known, a host, and one path inside the folder.
+ * Deleting, and commands that run code or name a path outside the folder, get none.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;

@@ -580,8 +580,8 @@ function seatOf(
 }
 
 /**
- * The agent that speaks for the other ticket in a meeting, in a session of its own; none without a meeting. Stays after
- * the meeting, so that later posts have its name.
+ * Returns the agent that speaks for the other ticket in a meeting, in a session of its own. Returns `[]` before the
+ * ticket's first meeting. After a meeting, returns the agent of the last one, so that its late posts have its name.
  */
 function sideOf(
   crew: CrewConfig,

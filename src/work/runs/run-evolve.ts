@@ -58,8 +58,8 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
 }
 
 /**
- * Clears the labels of what the session read. Labels of text that it wrote stay, as time spans in `wrote`. The labels
- * may be missing, because a feed folds only from the start of a run.
+ * Clears the labels of what the session read. Labels of text that it wrote stay, as time spans in `wrote`. The state
+ * may lack labels from before the run: `RunFeeds` builds its states only from the facts since the start of a run.
  */
 function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant): RunState {
   const spans = [
