@@ -179,7 +179,7 @@ test('processes that a killed Conch left have ended before any command runs', { 
     return spawn(process.execPath, [PROGRAM, JSON.stringify(call)], { stdio: ['ignore', 'ignore', 'inherit'] });
   };
   const killed = start(`sh ${LEAVE} ${log} one; sleep 1000`);
-  await until(() => existsSync(log));
+  await until(() => existsSync(log) && readFileSync(log, 'utf8').endsWith('\n'));
   const mark = readFileSync(log, 'utf8').trim().split(' ')[1] ?? '';
   killed.kill('SIGKILL');
   await once(killed, 'exit');
