@@ -3,9 +3,9 @@ export type Argv = readonly string[];
 
 /** The safe options of a program, or of one of its verbs. Any other option may start, write or send something. */
 type Known = {
-  /** Letters of options without a value in the same word; they may be joined (`-la`). */
+  /** Letters of options that take no value, or take it from the next word. They may be joined (`-la`). */
   readonly flags?: string;
-  /** Letters of options with a value; the rest of the word is the value. */
+  /** Letters of options whose value is the rest of the word; if the rest is empty, the next word. */
   readonly valued?: string;
   /** Long options without their dashes, with or without a value. Abbreviations are not accepted. */
   readonly long?: ReadonlySet<string>;

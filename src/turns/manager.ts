@@ -415,8 +415,8 @@ class ShownDrafts {
   }
 
   /**
-   * Deletes the stored draft, in the same commit as a command applied just before. `null` when no draft is known to be
-   * stored; `byItself`: deletes in any case.
+   * Deletes the stored draft, in the same commit as a command applied just before. `byItself`: Conch has just posted a
+   * draft itself, so deletes also when no stored draft is known. Without `byItself`, returns `null` then.
    */
   forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
     this.#shown.delete(channel);

@@ -90,7 +90,7 @@ export type AuditWanted = {
    */
   readonly decision?: CallDecision | 'people' | undefined;
   readonly outcome?: CallEnding | undefined;
-  /** Part of a tool's name, in any case. */
+  /** Part of a tool's name, in any letter case. */
   readonly tool?: string | undefined;
   /** Calls requested at or after this instant. */
   readonly since?: Instant | undefined;

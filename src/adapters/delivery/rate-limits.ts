@@ -18,7 +18,7 @@ const CHANNELS_KEPT = 1_000;
 export class RateLimits {
   readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
   readonly #stopping = new AbortController();
-  /** When the next new message may be sent, by channel. */
+  /** When the next new message may be sent, by channel. Threads share the entry of their channel. */
   readonly #places = new BoundedMap<string, Instant>(CHANNELS_KEPT);
   readonly #sending = new Map<ChannelId, Set<Promise<unknown>>>();
   /** When the edit budget is, or was, full again. */

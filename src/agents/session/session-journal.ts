@@ -27,8 +27,8 @@ const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trig
 export type RecordedMove = Readonly<z.infer<typeof recordedMove>>;
 
 /**
- * The stored state of a session: the result, the trigger and the `cause` of its last stored move. `lastCause`: that
- * `cause`, which may be older than the move.
+ * The stored state of a session: the result and the trigger of its last stored move. `lastCause`: the `cause` in that
+ * move, which may tell of a loss before the move.
  */
 export type KeptSession = Readonly<z.infer<typeof keptSession>>;
 

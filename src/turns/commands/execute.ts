@@ -472,7 +472,7 @@ function refusalTo({ path }: Invocation, { channel, person, values }: Request, c
 
 type Lookup = { readonly ok: true; readonly agent: AgentId } | { readonly ok: false; readonly message: string };
 
-/** Finds an agent by its id in any case, or by its display name if it is unique. */
+/** Finds an agent by its id, in any letter case, or by its display name if it is unique. */
 export function findAgent(word: string, agents: readonly RosterEntry[]): Lookup {
   const wanted = word.toLowerCase();
   const exact = agents.find((agent) => agent.id === word) ?? agents.find((agent) => agent.id.toLowerCase() === wanted);

@@ -47,7 +47,7 @@ const reviewAsks = z.strictObject({
 
 /**
  * A line about a ticket of a crew. It edits the post of the last line with the same `id` and `about`, if no message or
- * other announcement came between. With `goesOn`, it edits that post in any case.
+ * other announcement came between. With `goesOn`, it edits that post also if one came between.
  */
 const ticketLine = z.strictObject({
   kind: z.literal('ticket'),

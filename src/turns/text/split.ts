@@ -249,8 +249,9 @@ function afterRuns(fence: Fence | null, line: string): Fence | null {
 type ChannelEffect = Exclude<Effect, { readonly type: 'cancel' }>;
 
 /**
- * `texts`: one for each post; `null` for an effect without a text. `key` and `repeats`: the announcement that the posts
- * edit.
+ * `texts`: one for each post; `null` for an effect without a text. `key`: of the announcement; `repeats`: how often it
+ * was made, this time included. From the second time on, the posts edit its earlier posts. `null` and 0: the posts edit
+ * nothing.
  */
 type Written = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
 

@@ -32,7 +32,7 @@ export type CrewSurroundings = SeenTickets & {
   readonly facts: readonly StoredFact<CrewFact>[];
   /** Removes secrets from texts of agents and people. */
   readonly clean: (text: string) => string;
-  /** The most tickets of each state in the view. Of proposed tickets, up to 3 are shown in any case. */
+  /** The most tickets of each state in the view. For proposed tickets, this limit is at least 3. */
   readonly most: number;
 };
 
@@ -296,7 +296,7 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
   return TICKET_STATES.map((state) => ({
     state,
     count: state === 'waiting for others' ? waiting : of[state].length,
-    // Proposed tickets wait for people, so each view shows up to three of them in any case.
+    // Proposed tickets wait for people, so their limit is at least three.
     tickets: of[state]
       .slice(0, state === 'proposed' ? Math.max(most, PROPOSED_SHOWN) : most)
       .map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),

@@ -508,12 +508,12 @@ export function idleWorker({
   };
 }
 
-/** The worker with this name, in any case, or with this agent; `undefined` for none. */
+/** The worker with this name, in any letter case, or with this agent; `undefined` for none. */
 export function findWorker({ workers }: Pick<Crew, 'workers'>, name: string): Worker | undefined {
   return workers.find((worker) => worker.name.toLowerCase() === name.toLowerCase() || worker.agent === name);
 }
 
-/** The proposed ticket with this id, in any case; `undefined` for none. */
+/** The proposed ticket with this id, in any letter case; `undefined` for none. */
 export function findProposal({ proposals = [] }: Pick<Crew, 'proposals'>, id: string): Proposal | undefined {
   return proposals.find((each) => each.id === id.toLowerCase());
 }

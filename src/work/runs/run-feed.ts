@@ -15,8 +15,8 @@ import type { RunState } from './run.ts';
 type RunToken = { readonly type: 'stream:token'; readonly text: string };
 
 /**
- * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps. A token has the number
- * of the newest fact's first message. `streamRuns` replaces `seq` by its position.
+ * An event of a seat's runs as sent to programs. `seq` grows with the seat's journal, with gaps. A token has the `seq`
+ * of the newest fact's first message. `streamRuns` replaces `seq` by one number for the journals of all its seats.
  */
 export type RunMessage = {
   readonly v: 1;

@@ -13,8 +13,8 @@ type StreamStart = { readonly after: number | null; readonly format: 'conch' | '
 
 /**
  * Sends a program the events of these seats' runs, for example of an agent's turns and its background run: the missed
- * events, the present states, then new events. A position is one number for all journals. In AG-UI, runs must not
- * overlap, so overlapping seats need their own streams.
+ * events, the present states, then new events. The `seq` of an event is one number for the journals of all seats; a
+ * program can continue after it. In AG-UI, runs must not overlap, so overlapping seats need their own streams.
  */
 export function streamRuns(
   feeds: RunFeeds,
@@ -62,7 +62,7 @@ export function streamRuns(
   return { ok: true, close };
 }
 
-/** Number of messages of one journal that a position can count. */
+/** How many messages of one journal the number of a stream can count. */
 const RADIX = 2 ** 26;
 
 function numberOf(places: readonly number[]): number {

@@ -120,7 +120,10 @@ export class RemoteHost {
     this.#heartbeat.start();
   }
 
-  /** Returns the agent's connection slot. Creates it on the first call, after which the agent may connect. */
+  /**
+   * Returns the agent's connection slot. Creates it on the first call. From then on the agent may connect; before, only
+   * an agent that `expects` allows.
+   */
   slot(agent: AgentId): ConnectionSlot {
     const known = this.#slots.get(agent);
     if (known !== undefined) return known;
