@@ -231,7 +231,7 @@ export class SeatedAgent {
     void this.#commands.send({ type: 'leave', agent: this.spec.id, cause, ...error });
   }
 
-  /** True when the floor counts the agent as present. The agent may have joined before this program started. */
+  /** True when the floor counts the agent as present. The agent may have joined before this process started. */
   #isOnFloor(): boolean {
     const seats = this.#ports.floors.view(this.channel)?.seats ?? [];
     return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');

@@ -132,7 +132,10 @@ export class FolderTrust implements TrustCommands {
     };
   }
 
-  /** Refuses the folder's present files: the agent is not started there. Without an id, also revokes all decisions. */
+  /**
+   * Refuses the folder's present files: the agent is not started there. `id`: the `idOf` of these files; an outdated id
+   * is refused. `null`: also revokes all earlier decisions for the agent; of a worker, for its whole crew.
+   */
   async distrust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
     const known = await this.standing(agent);
     const digest = known?.scan.digest ?? null;

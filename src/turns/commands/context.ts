@@ -106,8 +106,8 @@ export type TrustCommands = {
   /** Trusts the files with this id for an agent. Without the id, only shows the files. Refuses an outdated id. */
   trust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
   /**
-   * Denies trust: the agent is not started with these files, and people are not asked about them again. Without an id,
-   * also revokes earlier decisions. Refuses an outdated id.
+   * Denies trust: the agent is not started with the files with this id, and people are not asked about them again.
+   * Without the id, denies the present files and revokes all earlier decisions for the agent. Refuses an outdated id.
    */
   distrust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
   /**

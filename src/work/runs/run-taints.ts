@@ -36,7 +36,10 @@ type Label = (typeof LABELS)[number];
 export class RunTaints {
   readonly #ports: TaintPorts;
   readonly #known = new Map<string, Kept>();
-  /** By key of runs: the number of the line after which a new session of this program reads. */
+  /**
+   * By `runKeyOf`: the number of the last line that the seat's session has not read. Later lines count as read. Absent:
+   * all lines count as read. Not stored, so it is empty after a restart of Conch.
+   */
   readonly #readsAfter = new Map<string, number>();
 
   constructor(ports: TaintPorts) {
@@ -79,7 +82,7 @@ export class RunTaints {
 
   /**
    * Called before a session reads these lines. Gives the session the labels under which agents wrote their lines. When
-   * a line is older than those that `forget` named, that line and all after it count as read.
+   * the number of a line is not above the `after` of `forget`, that line and all later lines count as read.
    */
   read(seat: RunSeat, lines: readonly Pick<Line, 'line' | 'author' | 'at' | 'aside'>[]): void {
     const [key, { channel }] = [runKeyOf(seat), seat];
