@@ -71,7 +71,7 @@ export const OPTIONS = {
   touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 
-/** The options of a call, with their defaults. */
+/** The options of one call of the program `conch`, with their defaults. Each command reads some of them. */
 export const optionsSchema = z.object({
   json: z.boolean().default(false),
   csv: z.boolean().default(false),

@@ -26,7 +26,10 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
 export const ASK_AGAIN_MS = 60_000;
 /** How many refused calls, without `written` between them, close a channel that the platform reports as open. */
 const REFUSALS_TO_CLOSE = 3;
-/** A channel that was closed by refusals is checked again after this many minutes at the latest. */
+/**
+ * The most minutes that a channel stays closed by refused calls, before the platform is asked about it again. One check
+ * of the timer counts as one minute.
+ */
 const CHECKS_TO_TRIAL = 10;
 
 type Closed = { readonly why: string; readonly isByRefusals: boolean };
@@ -36,8 +39,9 @@ type Check = { readonly causes: Causes; done: Promise<void> | null };
 
 /**
  * Tracks which channels of a platform can be used. After a refused call, the platform is asked before the channel's
- * floors are suspended. A timer checks a closed channel every minute; a channel that was closed by refusals, after 10
- * minutes at the latest. No method rejects.
+ * floors are suspended. A timer asks the platform about a closed channel every minute, and opens it by the answer. A
+ * channel that was closed by three refused calls, although the platform reports it as open, stays closed for up to 10
+ * minutes before the platform is asked. No method rejects.
  */
 export class ChannelAccess {
   readonly #ports: ChannelAccessPorts;

@@ -193,7 +193,8 @@ function bwrapPath(): string | null {
 export type SandboxNetwork = {
   /**
    * Allowed hosts: a name, `*.name` for subdomains, or an IPv4 address, each with an optional `:port`. `null`: every
-   * host. Addresses of this machine and of `LINKS` are refused, except `ports`, and an IP address listed with its port.
+   * host. Addresses of this machine are refused, also loopback, link-local, multicast and other addresses of `LINKS`.
+   * Exceptions: `ports` on 127.0.0.1, and an IP address listed with its port.
    */
   readonly hosts: readonly string[] | null;
   /** Ports on 127.0.0.1 that are reachable. */
@@ -248,9 +249,10 @@ type Request = { readonly hostname: string; readonly port: number };
 type Exit = { readonly upstream: string | null; readonly refusal: (text: string) => Error };
 
 /**
- * Rejects with a refusal when the host is not allowed, or resolves to an address of this machine or of `LINKS`. Allowed
- * all the same: `ports` on 127.0.0.1, and an IP address listed with its port. Resolves with connection options: direct
- * for these two, else through `upstream` if there is one.
+ * Rejects with a refusal when the host is not allowed. Rejects also when the host resolves to an address of this
+ * machine, or to a loopback, link-local, multicast or other address of `LINKS`. Exceptions: `ports` on 127.0.0.1, and
+ * an IP address listed with its port. Resolves with connection options: direct for the exceptions, else through
+ * `upstream` if there is one.
  */
 async function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, refusal }: Exit) {
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
@@ -291,8 +293,8 @@ function localPorts({ hosts }: SandboxNetwork): readonly number[] {
 }
 
 /**
- * Works like `dns.lookup`, but fails for a name that resolves to this machine or to an address in `LINKS`. Otherwise a
- * name could bypass the rule against addresses of this machine.
+ * Works like `dns.lookup`, but fails for a name that resolves to this machine, or to a loopback, link-local, multicast
+ * or other address of `LINKS`. Otherwise a name could bypass the rule against these addresses.
  */
 function foreignLookup(
   hostname: string,
@@ -310,8 +312,8 @@ function foreignLookup(
 }
 
 /**
- * Returns whether an address is this machine's own or in `LINKS`. An IPv6 address that maps an IPv4 address counts as
- * the IPv4 address.
+ * Returns whether an address is this machine's own, loopback, link-local, multicast, or another address of `LINKS`. An
+ * IPv6 address that maps an IPv4 address counts as the IPv4 address.
  */
 function isOfThisMachine(address: string): boolean {
   const own = new BlockList();

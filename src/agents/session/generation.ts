@@ -312,7 +312,10 @@ export class Generation {
     else void this.#say();
   }
 
-  /** The signal counts only in the last message. */
+  /**
+   * Ends one message of the turn and posts its text; while a request is open, the text is posted later. Stores whether
+   * the message ended with the turn-complete signal. A later message with text replaces this, so only the last counts.
+   */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();
     this.#scanner = new SignalScanner(this.#ports.signal);

@@ -87,7 +87,7 @@ export class Inbox {
     return row === undefined ? null : storedMessage(row);
   }
 
-  /** Messages without a fate, sorted by channel, then in the platform's order. */
+  /** Messages whose delivery is not decided yet, sorted by channel, then in the platform's order. */
   unapplied(): readonly HumanMessage[] {
     return this.#sql.unapplied.all().map(messageOf);
   }

@@ -32,9 +32,9 @@ export const TAKEN_OUT = 100;
 
 /**
  * Deletes rows older than each key's instant (`null`: none), in short commits: journal rows, which a checkpoint
- * replaces, and their ledger rows. Of keys that are channels, also settled posts, messages of the page, and people's
- * messages. Keeps messages without a fate, messages that the state names, and each channel's newest message of a
- * person. Deletes unused configurations if journal rows were deleted. `isDryRun` only counts.
+ * replaces, and their ledger rows. For a key that is a channel, also deletes settled posts, messages of the page, and
+ * people's messages. Keeps a person's message whose delivery is not decided yet, a message that the state names, and
+ * each channel's newest message. Deletes unused configurations if journal rows were deleted. `isDryRun` only counts.
  */
 export async function prune(
   ports: RetentionPorts,
@@ -187,7 +187,8 @@ export function pageOf(db: Database, table: string, number: string) {
 type Asked = { readonly channel: string; readonly before: Instant; readonly machine: number };
 
 function pruningStatements(db: Database) {
-  // Keeps messages without a fate or named by the state, and each channel's newest: it marks how far Conch has read.
+  // Keeps messages whose delivery is not decided yet, and messages that the state names. Keeps each channel's newest
+  // message: it marks how far Conch has read.
   const isPrunable = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
     AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
     AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;

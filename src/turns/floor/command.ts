@@ -150,8 +150,8 @@ const SYSTEM = {
   /** A background run makes a request, or its agent was restarted while its request is open. `until`: the deadline. */
   askAside: { agent, ...asking, until: instant.nullable() },
   /**
-   * The request of a background run is closed without an answer, or the run is no longer failed. `decided`: as in
-   * `withdraw`.
+   * The request of a background run is closed without an answer, or a failed background run is retried. `decided`: the
+   * person who continued or completed the run. Absent: the request was withdrawn.
    */
   withdrawAside: { agent, decided },
   /** An operator completes the turn with its text so far. Messages that the agent got count as answered. */
@@ -166,7 +166,7 @@ const SYSTEM = {
   trustShown: { agent, id: z.string() },
   /**
    * An operator decided, in any channel, whether to trust the files in an agent's folder. `left`: they are not trusted,
-   * and Conch does not ask about them again. `id`: as in `askTrust`.
+   * and Conch does not ask about them again. `id`: the beginning of the files' digest.
    */
   answerTrust: { agent, id: z.string(), choice: z.enum(['trusted', 'left']), by: z.string() },
   /** Withdraws questions about an agent's files, except about the files `keeps` (`null`: withdraws all). */

@@ -163,7 +163,11 @@ export const FACTS = {
   /** A background run made a request, or its agent was restarted while its request was open. */
   asideAsked: { agent, question: questionSchema, until: number.exactOptional() },
   asideShown: { agent, question: number },
-  /** A request of a background run was closed. `choice` and `by` have the same meaning as in `questionClosed`. */
+  /**
+   * A request of a background run was closed. `by` is `null` when nobody could be asked, or when the channel could not
+   * show the whole request. `choice` is `null` when the request was withdrawn, or when a person continued or completed
+   * the run without answering the request.
+   */
   asideAnswered: { agent, ...answered },
   /** A background run was stopped, by a person or by Conch (`by` is `null`, or `conch` for a suspended channel). */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },

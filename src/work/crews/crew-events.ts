@@ -37,7 +37,7 @@ const ticket = assignedSchema.omit({ at: true }).shape;
 
 const COMMANDS = {
   CONFIGURE: { settings: crewSettingsSchema },
-  /** Adds idle workers. `touches`: as in the worker's state. */
+  /** Adds idle workers. `touches`: file patterns of the tickets that the worker gets; absent: all tickets. */
   SPAWN: { workers: z.array(z.strictObject({ name: text, agent: text, touches: z.array(text).exactOptional() })) },
   /** Starts the crew. `by`: the name of a person. `askedBy`: the person's id. */
   RUN: { by, askedBy: text.exactOptional() },
@@ -244,7 +244,8 @@ const CREW_FACTS = {
   leaving: { worker, why: z.enum(LEAVING_REASONS), words: text },
   /**
    * A worktree's work was stored. `kept`: the ref of the stored work; `null` when there was no work to store, or the
-   * crew has the ref. `stays`: the worktree stays, because the worker was killed. `branch`: as in `CLEARED`.
+   * crew has the ref. `stays`: the worktree stays, because the worker was killed. `branch`: the branch, if the ticket's
+   * next worker goes on from its commits.
    */
   worktreeCleared: {
     worker,

@@ -59,7 +59,10 @@ export type TestResult = {
  */
 export type Conflict = Required<Pick<CrewCommandOf<'CONFLICT'>, 'tip' | 'files' | 'landed' | 'hunks' | 'sides'>>;
 
-/** How a merge ended. `landed`: as in `Conflict`. `moved`: main moved, or the merge may no longer be made. */
+/**
+ * How a merge ended. `landed`: commits of main since the branch began, at most the newest 20. `moved`: main moved, or
+ * the merge may no longer be made.
+ */
 export type MergeEnd =
   | { readonly how: 'merged'; readonly commit: string }
   | ({ readonly how: 'conflict' } & Conflict)
@@ -457,7 +460,10 @@ export class CrewRunner {
     return ticket;
   }
 
-  /** Adds a worker named `wanted`, or `wanted` workers with the next free names. `touches`: as in a worker's state. */
+  /**
+   * Adds a worker named `wanted`, or `wanted` workers with the next free names. `touches`: file patterns of the tickets
+   * that the workers get; empty: all tickets.
+   */
   async spawn(wanted: number | string, touches: readonly string[] = []): Promise<CrewRefusal | null> {
     const { agentOf } = this.#ports;
     const crew = this.#ports.crews.state(this.key);

@@ -81,7 +81,10 @@ function withSpan(wrote: Spans, span: Spans[number]): Spans {
   return [...joined, span];
 }
 
-/** The most time spans that the state keeps of each label. */
+/**
+ * The most time spans that `wrote` holds for untrusted text, and for private data. Before a further span is added, the
+ * two oldest spans of its label are joined.
+ */
 const KEPT_SPANS = 20;
 
 function delayed(run: Run, ms: number): Run {
