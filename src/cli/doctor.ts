@@ -133,9 +133,8 @@ async function sandbox(config: Config): Promise<readonly CheckResult[]> {
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
 function database(config: Config): Kept {
-  const { dataDir } = config;
   const path = databaseIn(config);
-  if (!existsSync(path)) return { finding: dataFolder(dataDir), isRunning: false };
+  if (!existsSync(path)) return { finding: dataFolder(path), isRunning: false };
   let isRunning = false;
   try {
     const lock = lockFile(lockOf(path));
@@ -155,7 +154,8 @@ async function postgres({ postgres: url, schema }: NonNullable<Config['store']>)
     if (isTooOld) return [bad('PostgreSQL', `it is version ${version}`, 'Use PostgreSQL 15 or newer.')];
     const leader = processes.find(({ leads }) => leads)?.name ?? 'none';
     const text = `version ${version}, ${requestMs.toFixed(1)} ms a request, ${processes.length} process(es), leader: ${leader}`;
-    const todo = 'Turn them on: with them off, a crash of the database loses messages that Conch has answered.';
+    const todo =
+      'Turn these settings on. While they are off, a crash of the database loses messages that Conch has answered.';
     return [good('PostgreSQL', text), ...(unsafe.length === 0 ? [] : [bad('PostgreSQL', unsafe.join(', '), todo)])];
   } catch (error) {
     return [bad('PostgreSQL', storeError(error, '').message, null)];
@@ -179,12 +179,12 @@ function checked(path: string, isRunning: boolean): CheckResult {
   }
 }
 
-function dataFolder(dataDir: string): CheckResult {
-  let existing = dataDir;
+function dataFolder(path: string): CheckResult {
+  let existing = dirname(path);
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
   try {
     rmdirSync(mkdtempSync(join(existing, '.conch-')));
-    return good('database', `${dataDir}/conch.db will be created at the first start`);
+    return good('database', `${path} will be created at the first start`);
   } catch {
     const todo = 'Change its owner, or set CONCH_DATA_DIR to a folder that you can write to.';
     return bad('database', `Conch cannot write to ${existing}`, todo);
