@@ -8,7 +8,10 @@ export type Clock = {
   now(): Instant;
   /** Converts an instant to the machine's wall-clock time, which may have been set since the program began. */
   shown?(at: Instant): Instant;
-  /** The total of this process's standstills, each over 1.5 s, in milliseconds. Absent: none. */
+  /**
+   * The total of this process's standstills, in milliseconds. A standstill is a time of more than 1.5 s in which the
+   * process was suspended or blocked. Absent: none.
+   */
   stoodStillMs?(): number;
 };
 
@@ -46,7 +49,10 @@ export class Standstill {
     this.#lookedAt = steady();
   }
 
-  /** Must be called at least every 500 ms. Returns the total of all standstills in milliseconds. */
+  /**
+   * Must be called at least every 500 ms. Returns the total time in which the process was suspended or blocked, in
+   * milliseconds. Only gaps of more than 1.5 s between two calls count.
+   */
   look(): number {
     const now = this.#steady();
     const gapMs = now - this.#lookedAt;
@@ -100,7 +106,7 @@ export function instantOf(iso: string): Instant | null {
   return Number.isNaN(at) ? null : at;
 }
 
-/** The total standstill of a clock's process, in milliseconds. */
+/** The total time in which a clock's process was suspended or blocked, in milliseconds. */
 export function stoodStillMs(clock: Clock): number {
   return clock.stoodStillMs?.() ?? 0;
 }
@@ -113,8 +119,8 @@ export const systemTimers: Timers = {
 };
 
 /**
- * A timer that standstills delay by their total length, at most by `ms` at a time. So data waiting in sockets and pipes
- * is read before the timer runs.
+ * A timer that standstills of the process delay by their total length, at most by `ms` at a time. So data waiting in
+ * sockets and pipes is read before the timer runs.
  */
 export function pausedTimer(
   ms: number,

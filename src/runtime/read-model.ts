@@ -421,7 +421,8 @@ const shownAgents = foundOnce(({ agents }: Config): ReturnType<FloorQueries['age
 function namesOf(config: () => Config) {
   const agent = (wanted: AgentId) => agentsById(config().agents).get(wanted);
   const channel = (wanted: ChannelId) => channelsById(config().channels).get(wanted);
-  // A text of an agent may be posted after the agent, such as a worker, has left. A configuration names at most 1,000.
+  // A text of an agent may be posted after the agent, such as a worker, has left. The configuration file names at most
+  // 1,000 agents; the agents of seated workers are added to them.
   const known = new BoundedMap<AgentId, AgentConfig>(2_000);
   const keep = foundOnce(({ agents }: Config) => agents.map((each) => known.set(each.id, each)).length);
   return {

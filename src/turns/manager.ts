@@ -490,8 +490,9 @@ class KnownPlans {
   }
 
   /**
-   * The channels whose floor does not or may not rest under its plan, and resting floors without a plan. None when the
-   * stored hash is that of the plans; another hash is deleted.
+   * Returns the channels that a start must bring back: channels whose floor does not rest under its current plan, whose
+   * plan forbids rest at a start, or whose floor rests without a plan. Returns none when the stored hash is that of the
+   * plans. Deletes another stored hash.
    */
   async others(plans: Plans): Promise<readonly ChannelId[]> {
     if (this.#areKnown(plans)) return [];

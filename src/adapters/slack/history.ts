@@ -82,7 +82,10 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
   return { messages: read, gap: [...new Set(gaps.filter((one) => one !== null))].join('; ') || null };
 }
 
-/** Messages of other floors go straight to the intake. */
+/**
+ * Returns the messages after `ports.mark` that belong to the channel's own floor, oldest first, and their edits. Leaves
+ * out Conch's own messages. Gives messages of other floors, such as threads of the channel, to the intake at once.
+ */
 async function sorted(
   ports: HistoryPorts,
   channel: ChannelId,

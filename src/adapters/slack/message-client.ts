@@ -319,7 +319,10 @@ class Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
-  /** A new status in a direct message begins below the newest message with a receipt. */
+  /**
+   * Called when a receipt is added to or removed from a message in a direct message. A later new status is shown below
+   * the newest such message.
+   */
   anchor(channel: ChannelId, message: MessageId): void {
     const { ts } = platformMessage(message);
     if (ts > (this.#newest.get(channel) ?? '')) this.#newest.set(channel, ts);

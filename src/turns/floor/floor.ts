@@ -207,7 +207,7 @@ export const heldSchema = z.strictObject({
 });
 
 const exchangeSchema = z.strictObject({
-  /** The start of the exchange, or the last reset of usage in it, moved on by the time of standstills. */
+  /** The start of the exchange, or the last reset of usage in it, moved on by standstills of the process. */
   openedAt: instant,
   /** Turns in a row in which nothing was said. Turns marked `uncounted` are left out. */
   silent: z.number(),

@@ -354,8 +354,8 @@ export function isGenerating(turn: Turn): boolean {
 }
 
 /**
- * Messages that a turn's agent may not have: messages that were not injected or had no room in a prompt, injections
- * that are not reported, and the `answers` of the turn's wait.
+ * Messages that a turn's agent may lack: messages that were not injected or had no room in a prompt, injected messages
+ * whose outcome is not reported, and messages for the prompt after the turn's wait.
  */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
