@@ -33,9 +33,9 @@ export type ReadModel = FloorQueries & {
   holder(channel: ChannelId): FloorView['holder'] | undefined;
   /** The lines with numbers above `after`, up to `upto`, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
-  /** A person's message in its latest wording, without text when it was deleted; `null` when unknown. */
+  /** A person's or program's message in its latest wording: empty if it was deleted. `null` for an unknown id. */
   message(id: MessageId): Line | null;
-  /** The agents of a channel that a person's text addresses. */
+  /** The agents of a channel that a person's or program's text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** The agents with an enabled seat in a channel, from the configuration or from an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
@@ -247,13 +247,13 @@ export type KnownPeople = {
   met(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
   /** Called when a person gave a command. The name is stored. */
   commanded(person: Parameters<KnownPeople['met']>[0]): void;
-  /** The name of a person at the last meeting since the start, or of an earlier command; else the id. */
+  /** The name in the last call of `met` or `commanded` since the start; else the stored name; else the id. */
   nameOf(id: string): string;
   /** Forgets the names that are not stored. */
   forgetNames(): void;
   /** The people and roles that may operate now. */
   operators(): OperatorSet;
-  /** Whether a person may operate, with the roles of the last meeting since the start. */
+  /** Whether a person may operate, with the last roles that `met` or `commanded` got since the start. Default: none. */
   operates(person: Requester): boolean;
 };
 

@@ -127,7 +127,11 @@ const writtenSchema = z.looseObject({
   message: z.looseObject({ username: z.string().optional(), bot_profile: z.unknown().optional() }).optional(),
 });
 
-/** A refused call posted nothing, so a second attempt cannot make a second message. */
+/**
+ * Returns `write`, which posts or edits a message. When Slack refuses its blocks or the agent's name, `write` calls
+ * once more without them. The refused call posted nothing, so the message is not posted twice. After `speakAsOneself`,
+ * messages have the agent's name in their text.
+ */
 function createWriter({ web, log }: MessageClientPorts) {
   let isCustomized = true;
   const speakAsOneself = (): void => {
@@ -379,7 +383,10 @@ class Statuses {
     this.#call(line, STATUS, args);
   }
 
-  /** A session begins as `processing` or `suspended`. */
+  /**
+   * Sends the state of a thread's session to Slack when the state changed. The first state sent is `processing` or
+   * `suspended`: `active` and `closed` are not sent before.
+   */
   #tell(line: Line, session: Session): void {
     const hasSession = this.#ports.settings.agentSessions && platformChannel(line.channel).thread !== null;
     if (!hasSession || session === line.session) return;

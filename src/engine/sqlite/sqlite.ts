@@ -240,7 +240,10 @@ export class SqliteStore implements Store {
     return this.#reading(() => this.#inbox.lastSeen(channel));
   }
 
-  /** Rejects when a settlement that must be committed first cannot be committed. */
+  /**
+   * Hands out entries, as `OutboxStore.owed` says. When `mustSettle` says so, first commits the waiting settlements.
+   * Rejects when that commit fails.
+   */
   async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
     while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
     if (this.#former !== null) return { rows: [], next: null };

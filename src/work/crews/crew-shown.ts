@@ -296,7 +296,7 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
   return TICKET_STATES.map((state) => ({
     state,
     count: state === 'waiting for others' ? waiting : of[state].length,
-    // Proposed tickets wait for people, so their limit is at least three.
+    // Shows at least the first three proposed tickets, because they wait for people.
     tickets: of[state]
       .slice(0, state === 'proposed' ? Math.max(most, PROPOSED_SHOWN) : most)
       .map((ticket) => ({ ...ticket, words: clean(excerpt(ticket.words, 120)) })),
