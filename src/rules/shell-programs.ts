@@ -75,7 +75,10 @@ export function changesFolder(words: Argv): boolean {
 
 const FOLDER_CHANGERS: ReadonlySet<string> = new Set(['cd', 'chdir', 'pushd', 'popd']);
 
-/** True for commands that change no file of the work: safe ones except `cd` and the like, `git add`, `git commit`. */
+/**
+ * True for commands that change no file of the work: `git add`, `git commit`, and every safe command that does not
+ * change the folder.
+ */
 export function onlyReads(words: Argv): boolean {
   const [program = '', verb = ''] = words;
   return (isSafe(words) && !changesFolder(words)) || (program === 'git' && /^(?:add|commit)$/.test(verb));

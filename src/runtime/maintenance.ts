@@ -271,7 +271,7 @@ function prunedText(pruned: AllPruned, isDryRun: boolean): string {
   return isDryRun ? `Would delete ${what}. Nothing was deleted.` : `Deleted ${what}.`;
 }
 
-/** The files that `conch restore`, `conch move` and updates of Conch left in the data folder: former databases. */
+/** Copies of the database that `conch restore`, `conch move` and updates of Conch left in the data folder. */
 function copiesIn({ dataDir, store }: Config): readonly string[] {
   const file = databaseIn({ dataDir });
   const moved = store !== undefined && existsSync(file) ? [file] : [];

@@ -393,8 +393,8 @@ export class StaleMessages {
   }
 
   /**
-   * Searches a channel and its current thread, on the first call in this process or when searches are pending. Never
-   * rejects.
+   * Searches a channel and its current thread for stale drafts and cards. Skips each of them if this process has
+   * searched it before and no search of it is pending. Never rejects.
    */
   async tidy(channel: ChannelId): Promise<void> {
     await this.#tidy(channel);
@@ -402,7 +402,10 @@ export class StaleMessages {
     if (thread !== null) await this.#tidy(thread);
   }
 
-  /** Called before a post goes to a thread. Searches a thread that this process has not searched before. */
+  /**
+   * Called before a post goes to a thread. Searches the thread for stale drafts and cards, if this process has not
+   * searched it before.
+   */
   begin(channel: ChannelId): void {
     if (!this.#begun.has(channel)) void this.#tidy(channel);
   }

@@ -101,7 +101,8 @@ const FIELDS = {
   /** A request for approval. `until`: deadline for the decision. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
   /**
-   * The end of a request, in its place. `approval`: the approval's id in the run. `callOutcome`: set once known.
+   * The end of a request. Replaces the request in the channel. `approval`: the approval's id in the run. `callOutcome`:
+   * set once the outcome of the call is known.
    */
   answered: {
     agent,

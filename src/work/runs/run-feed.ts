@@ -43,7 +43,7 @@ export type Opening =
       readonly before: readonly FeedItem[];
       readonly missed: readonly FeedItem[];
       readonly state: RunState;
-      /** The highest number that a message of the journal can have so far. */
+      /** The upper limit of message numbers: all messages from present facts have at most this number. */
       readonly last: number;
       readonly close: () => void;
     }

@@ -107,13 +107,13 @@ export function decidedBeside(decided: DecidedBeside | undefined): Pick<Answered
 
 type Stopped = Pick<FactOf<'asideStopped'>, 'by' | 'why'>;
 
-/** Stops a background run, by a person or because of its agent's seat. */
+/** Stops a background run and closes its open request. `why`: set if its agent is disabled or has no seat. */
 export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, stopped: Stopped): void {
   if (question !== undefined) tellAnswer(decision, question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideStopped', agent, ...stopped });
 }
 
-/** Stops a background run because of its agent's seat, and announces the reason. */
+/** Stops a background run whose agent is disabled or has no seat, and announces the reason. */
 export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
   stopAside(decision, aside, stopped);
   const of = defined({ run: aside.run });
