@@ -452,7 +452,9 @@ const limit = z.number().positive().nullable();
 const limits = {
   tokens: limit.describe('Tokens of all agents together; null is no limit.').default(null),
   costUsd: limit.describe('US dollars of all agents together; null is no limit.').default(null),
-  minutes: limit.describe('Minutes of turns; null is no limit.').default(null),
+  minutes: limit
+    .describe('Minutes with waits; null is no limit. A day counts its turns, an exchange all its time.')
+    .default(null),
 };
 const spending = z.strictObject(limits).prefault({});
 const ownSpending = z.strictObject(withoutDefaults(limits)).exactOptional();
