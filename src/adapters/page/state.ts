@@ -38,7 +38,7 @@ export const messages = signal<readonly ChatMessage[]>([]);
 export const hasEarlier = signal(false);
 /** Whether the server may have messages of the open channel newer than `messages`. */
 export const hasLater = signal(false);
-/** How many new messages, as far as the page counts them, the reader has not reached. */
+/** The number of new messages that the reader has not reached. Counts only messages that the page received. */
 export const unread = signal(0);
 /** Whether the reader is at the end and follows new messages. */
 export const following = signal(true);

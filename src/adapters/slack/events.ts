@@ -152,8 +152,8 @@ function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, te
 }
 
 /**
- * An edit can arrive before its message. So a text edited within a minute first goes to the intake as a message, unless
- * it is a command or a deleted message. The engine ignores a known message.
+ * Takes an edited message. An edit can arrive before its message. So a text edited within a minute of its message first
+ * goes to the intake as a message, unless it is a command or was deleted. The engine ignores a message that it knows.
  */
 async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   const found = floorLocation(ports.queries, message);

@@ -128,9 +128,9 @@ const writtenSchema = z.looseObject({
 });
 
 /**
- * Returns `write`, which posts or edits a message. When Slack refuses its blocks or the agent's name, `write` calls
- * once more without them. The refused call posted nothing, so the message is not posted twice. After `speakAsOneself`,
- * messages have the agent's name in their text.
+ * Returns `write`, which posts or edits a message. When Slack refuses its blocks or the agent's name, `write` sends
+ * the request once more without them. The refused request posted nothing, so the message is not posted twice. After
+ * `speakAsOneself`, messages have the agent's name in their text.
  */
 function createWriter({ web, log }: MessageClientPorts) {
   let isCustomized = true;

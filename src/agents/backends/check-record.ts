@@ -18,7 +18,7 @@ const agentCheck = z.strictObject({
 
 /**
  * The result of a check. `asks`: the agent asks before it acts. `unasked`: the agent acted without an approval, or went
- * into a mode in which it may do so. `unclear`: any other result.
+ * into a mode in which it may act without one. `unclear`: any other result.
  */
 export type CheckVerdict = z.infer<typeof verdict>;
 

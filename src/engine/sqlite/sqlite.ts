@@ -120,7 +120,7 @@ export class SqliteStore implements Store {
   /** True when the previous owner closed the file cleanly, or there was none. */
   readonly endedWell: boolean;
   readonly owner: string;
-  /** Begins each outbox id. A restored backup gets a new id. */
+  /** The store's id. Each id of an outbox entry begins with it. A restored backup gets a new store id. */
   readonly id: string;
   readonly #db: Database;
   readonly #options: StoreOptions;

@@ -195,8 +195,8 @@ export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'
 
 /**
  * Why a worktree's work is stored. `over`: its worker was killed before, and now has a ticket again or people remove
- * the worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: a next worker of the
- * ticket can go on from the branch if the branch is ahead of main.
+ * the worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: another worker can
+ * continue the ticket from its branch if the branch has commits that main lacks.
  */
 export type LeftWork = {
   readonly why: NonNullable<Worker['leaving']>['why'] | 'over';

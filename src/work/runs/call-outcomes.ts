@@ -66,8 +66,8 @@ const CUT_SHORT =
   'The outcome of the call is unknown: it may have done all, a part or nothing. Check before you repeat it; Conch does not.';
 
 /**
- * Follows one call in the facts of its run. `next` resolves with `cleared` each time the call may be claimed. Resolves
- * with the code and the decision when the call ends.
+ * Follows one call in the facts of its run. `next` resolves with `cleared` each time the call may be claimed, and
+ * with the call's code and decision when the call ends.
  */
 export class AskedOutcome {
   readonly #call: string;

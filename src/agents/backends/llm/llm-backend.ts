@@ -19,7 +19,7 @@ export type LlmOptions = ModelSettings &
   ModelPrices & {
     /** Limit of output tokens for one step. Default: the provider's limit. */
     readonly maxOutputTokens?: number | undefined;
-    /** Limit of the model's answers in one generation that calls no tool of a server. Default: 8. */
+    /** The most answers of the model in a generation in which it calls no tool of a server. Default: 8. */
     readonly maxSteps?: number | undefined;
     /** The tools of MCP servers. Default: only the floor's tools. */
     readonly serverTools?: ServerTools | undefined;
