@@ -1,5 +1,5 @@
 import { openPostgresLog } from '../src/engine/postgres/postgres-log.ts';
-import { lead, openSharedStore } from '../src/engine/shared/open-shared.ts';
+import { lead } from '../src/engine/shared/lead.ts';
 import { systemClock, systemTimers } from '../src/lib/time.ts';
 import { FloorStore } from '../src/turns/floor-store.ts';
 import { floorWithWork } from '../src/work/floor-with-work.ts';
@@ -11,13 +11,14 @@ export async function openShared(path: string): Promise<FloorStore> {
   const log = await openPostgresLog({ url, schema });
   const wording = { textLimit: () => 16_000, words: () => 'text' };
   const options = { path, clock, machine: floorWithWork, statesInMemory: 2_000, ...wording };
-  const store = await openSharedStore(options, log, (db, all) => new FloorStore(db, all));
-  const ports = { clock, timers: systemTimers, told: () => undefined, stopping: new AbortController().signal };
   const lost = (error: unknown): never => {
     throw error;
   };
-  await lead(store, log, { ...ports, lost, unreached: lost });
-  return store;
+  const stopping = new AbortController().signal;
+  const parts = { clock, timers: systemTimers, told: () => undefined, stopping, lost, unreached: lost };
+  const led = await lead(options, log, (db, all) => new FloorStore(db, all), parts);
+  if (led === null) throw new Error('impossible: this process was stopped before it led');
+  return led.store;
 }
 
 /** Waits to lead until the process is ended. Throws when it comes to lead. */

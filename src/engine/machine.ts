@@ -36,10 +36,7 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   empty(key: string): State;
   decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal, State>;
   evolve(state: State, fact: Fact, at: Instant): State;
-  /**
-   * The effects of a fact, for the outbox and for listeners of changes. `state`: after the whole decision; for a fact
-   * that another process wrote, after its whole journal row.
-   */
+  /** The effects of a fact, for the outbox and for listeners of changes. `state`: after the whole decision. */
   react?(fact: Fact, state: State): readonly Effect[];
   /** The commands that a fact causes, in the same transaction. `state`: after the whole decision. */
   causes?(fact: Fact, state: State): readonly CommandFor[];

@@ -188,7 +188,7 @@ export type Pruned = {
 
 /**
  * Stores machines, messages and outbox entries. A command and everything that it causes in journal, states, inbox and
- * outbox are in one transaction. Callers must not assume that this process is the only one.
+ * outbox are in one transaction. One process at a time writes a store.
  */
 export type Store = OutboxStore<unknown> & {
   /** Adds a machine: once each, before `recover`. */
@@ -207,11 +207,10 @@ export type Store = OutboxStore<unknown> & {
   /** A name of this process that no other start has. */
   readonly owner: string;
   /**
-   * Takes over the open entries of a dead owner. Entries that may have been in flight become uncertain. Living owners
-   * keep their entries. Without a name, takes over from all dead owners; called once at the start.
-   * Resolves with the messages that were accepted and not yet given to their machine.
+   * Takes over the open entries of the previous owner; called once at the start. Entries that may have been in flight
+   * become uncertain. Resolves with the messages that were accepted and not yet given to their machine.
    */
-  recover(dead?: string): Promise<readonly HumanMessage[]>;
+  recover(): Promise<readonly HumanMessage[]>;
   /** Commits waiting work and releases the store. Later commands, messages and changes are rejected. */
   close(): Promise<void>;
 };

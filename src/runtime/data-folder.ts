@@ -4,10 +4,11 @@ import { newStoreId } from '../engine/sqlite/sqlite.ts';
 import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makePrivateFolder } from '../lib/private-file.ts';
+import { systemTimers } from '../lib/time.ts';
 import { FloorStore, openFloorStore } from '../turns/floor-store.ts';
 import { floorWithWork } from '../work/floor-with-work.ts';
 import type { FloorStoreOptions } from '../turns/floor-store.ts';
-import type { LeadParts, Led } from '../engine/shared/open-shared.ts';
+import type { LeadParts, Led } from '../engine/shared/lead.ts';
 import type { SharedLog } from '../engine/shared/shared-log.ts';
 import type { Log } from './log.ts';
 import { MACHINES_BESIDE_FLOORS } from './machines.ts';
@@ -58,9 +59,9 @@ export async function openSharedFolder(
   { postgres: url, schema }: SharedPlace,
   { dataDir, log, waits, ...options }: SharedFolderOptions,
 ): Promise<OpenedStore | null> {
-  const [{ openPostgresLog }, { firstFault, joinSharedStore, lead }] = await Promise.all([
+  const [{ openPostgresLog }, { firstFault, lead }] = await Promise.all([
     import('../engine/postgres/postgres-log.ts'),
-    import('../engine/shared/open-shared.ts'),
+    import('../engine/shared/lead.ts'),
   ]);
   makeDataFolder(dataDir, options.say);
   const shared = await openPostgresLog({ url, schema });
@@ -72,24 +73,16 @@ export async function openSharedFolder(
   const all = { machine: floorWithWork, ...options, path };
   const refused = firstFault((error) => log.warn({ err: error }, 'PostgreSQL refuses a request; trying again'));
   const requests = { failed: refused.add, succeeded: refused.over };
-  const store = await joinSharedStore(all, shared, (db, every) => new FloorStore(db, every), requests);
-  try {
-    const led = await lead(store, shared, {
-      ...options,
-      told: (state) => {
-        log.info({}, LED[state]);
-        if (state === 'waits') waits();
-      },
-      unreached: (error) =>
-        log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
-    });
-    if (led !== null) return { ...led, isRefused: refused.isOn, drainMs: 1_000 };
-    await store.close();
-    return null;
-  } catch (error) {
-    await store.close().catch(() => undefined);
-    throw error;
-  }
+  const led = await lead(all, shared, (db, every) => new FloorStore(db, every), {
+    ...options,
+    requests,
+    told: (state) => {
+      log.info({}, LED[state]);
+      if (state === 'waits') waits();
+    },
+    unreached: (error) => log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
+  });
+  return led === null ? null : { ...led, isRefused: refused.isOn, drainMs: 1_000 };
 }
 
 async function refuseUnmoved(file: string, shared: SharedLog): Promise<void> {
@@ -136,21 +129,31 @@ export async function moveDataFolder(
  */
 export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptions, place: SharedPlace): Promise<void> {
   const { postgres: url, schema } = place;
-  const [{ openPostgresLog }, { openSharedStore }, { renamePostgres }] = await Promise.all([
+  const [{ openPostgresLog }, { lead }, { nameOfLog, renamePostgres }] = await Promise.all([
     import('../engine/postgres/postgres-log.ts'),
-    import('../engine/shared/open-shared.ts'),
+    import('../engine/shared/lead.ts'),
     import('../engine/postgres/offline.ts'),
   ]);
   makeDataFolder(dataDir, options.say);
   await renamePostgres({ url, schema }, newStoreId());
   const all = { machine: floorWithWork, ...options, path: databaseIn({ dataDir, store: place }) };
   const log = await openPostgresLog({ url, schema });
-  const store = await openSharedStore(all, log, (db, every) => new FloorStore(db, every));
+  const stopping = new AbortController();
+  const led = await lead(all, log, (db, every) => new FloorStore(db, every), {
+    clock: options.clock,
+    timers: systemTimers,
+    told: (state) => void (state === 'waits' && stopping.abort()),
+    lost: () => undefined,
+    unreached: () => undefined,
+    stopping: stopping.signal,
+  });
+  if (led === null)
+    throw new StoreError('locked', `A Conch uses the store in ${nameOfLog({ url, schema })}. Stop it first.`);
   try {
-    for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(store);
-    await store.doubt();
+    for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(led.store);
+    await led.store.doubt();
   } finally {
-    await store.close();
+    await led.store.close();
   }
 }
 

@@ -24,7 +24,7 @@ import { databaseIn, openDataFolder, openSharedFolder } from './data-folder.ts';
 import type { OpenedStore } from './data-folder.ts';
 import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
-import type { Led } from '../engine/shared/open-shared.ts';
+import type { Led } from '../engine/shared/lead.ts';
 import { sendByProgram, serviceManager } from '../lib/service-manager.ts';
 import type { ServiceManager } from '../lib/service-manager.ts';
 import { conchCommand, watchVersion } from '../lib/installation.ts';
@@ -80,7 +80,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   made.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first)) });
-  const stop = stopper([service, maintenance, health, trust, app, backends, { stop: () => made.release() }, opened]);
+  const stop = stopper([service, maintenance, health, trust, app, backends, { stop: () => made.release() }]);
   try {
     made.claim();
     await backends.start();
@@ -196,10 +196,9 @@ function lockLost(path: string, log: Log): ExitCode {
   return EXIT_CODES.lockLost;
 }
 
-async function letGo(error: unknown, platforms: Platforms, { store, stop }: Led<FloorStore>): Promise<never> {
+async function letGo(error: unknown, platforms: Platforms, { store }: Led<FloorStore>): Promise<never> {
   platforms.release();
   await store.close();
-  stop();
   throw error;
 }
 
@@ -283,7 +282,7 @@ function standby({ current, log, service, stopping }: Pick<StoreParts, 'current'
 
 /** A store in a file, which no other process can take over. */
 function alone(store: FloorStore): OpenedStore {
-  return { store, mayAct: () => true, isRefused: () => false, stop: () => undefined };
+  return { store, mayAct: () => true, isRefused: () => false };
 }
 
 type WatchParts = {

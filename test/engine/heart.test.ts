@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { StoreError } from '../../src/engine/errors.ts';
-import { joinSharedStore, lead, openSharedStore } from '../../src/engine/shared/open-shared.ts';
+import { lead } from '../../src/engine/shared/lead.ts';
 import { BEAT_MS, DEAD_MS, Heart, SILENT_MS } from '../../src/engine/shared/heart.ts';
 import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
 import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
@@ -31,7 +31,7 @@ function stage() {
   const seconds = async (count: number): Promise<void> => {
     await time.advance(count * BEAT_MS);
   };
-  return { time, memory, beating, seconds, living: () => memory.seenBy().living() };
+  return { time, memory, beating, seconds, living: async () => memory.living };
 }
 
 /** A log that is unreachable while `isBroken`. */
@@ -96,7 +96,7 @@ describe('a worker that beats', () => {
     await seconds(3);
     expect(one.told).toMatchObject({ isSilent: true, isBuried: false });
     const two = await beating();
-    await memory.seenBy().bury(two.worker);
+    await memory.seenBy().leave(two.worker);
     await seconds(2 * (SILENT_MS / BEAT_MS));
     expect(two.told).toMatchObject({ isSilent: false, isBuried: true });
     one.heart.stop();
@@ -137,10 +137,9 @@ describe('a process that stands by', () => {
     const log = memory.seenBy();
     const filled = Promise.withResolvers<void>();
     const slow: SharedLog = { ...log, pull: (after) => filled.promise.then(() => log.pull(after)) };
-    const store = await joinSharedStore({ path: ':memory:', clock }, slow, (db, all) => new SqliteStore(db, all));
     const told: unknown[] = [];
     const tell = (what: unknown): void => void told.push(what);
-    lead(store, slow, {
+    lead({ path: ':memory:', clock }, slow, (db, all) => new SqliteStore(db, all), {
       clock,
       timers,
       told: tell,
@@ -149,7 +148,7 @@ describe('a process that stands by', () => {
       stopping: new AbortController().signal,
     }).catch(tell);
     await seconds((3 * DEAD_MS) / BEAT_MS);
-    expect(await living()).toEqual([leader.worker, store.owner]);
+    expect(await living()).toEqual([leader.worker, 'w2']);
     filled.resolve();
     await seconds(2);
     expect(told).toEqual(['waits']);
@@ -165,7 +164,6 @@ describe('a process that stands by', () => {
     const leader = await beating();
     await memory.seenBy().lead(leader.worker);
     const link = broken(memory.seenBy());
-    const store = await openSharedStore({ path: ':memory:', clock }, link.log, (db, all) => new SqliteStore(db, all));
     const told: string[] = [];
     const parts = {
       clock,
@@ -174,7 +172,8 @@ describe('a process that stands by', () => {
       stopping: new AbortController().signal,
     };
     const unreached = (error: unknown): void => void told.push((error as Error).message);
-    lead(store, link.log, { ...parts, unreached, lost: unreached }).catch(unreached);
+    const make = (...given: ConstructorParameters<typeof SqliteStore>) => new SqliteStore(...given);
+    lead({ path: ':memory:', clock }, link.log, make, { ...parts, unreached, lost: unreached }).catch(unreached);
     await seconds(3);
     for (const isBroken of [true, false, true]) {
       link.isBroken = isBroken;

@@ -1,7 +1,7 @@
-import type { joinSharedStore as joinWith, lead as leadWith } from '../../src/engine/shared/open-shared.ts';
+import type { lead as leadWith } from '../../src/engine/shared/lead.ts';
 import type { StoreError } from '../../src/engine/errors.ts';
-import type { Led } from '../../src/engine/shared/open-shared.ts';
-import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
+import type { Led } from '../../src/engine/shared/lead.ts';
+import type { Group, SharedLog } from '../../src/engine/shared/shared-log.ts';
 import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import type { OwedEffect } from '../../src/engine/port.ts';
 import { Random } from '../sim/random.ts';
@@ -12,7 +12,6 @@ import { board, boardUses, counter } from './toy.ts';
 /** The code under test: the program's, or a copy with a planted bug. */
 export type Leading = {
   readonly lead: typeof leadWith;
-  readonly joinSharedStore: typeof joinWith;
   readonly SqliteStore: typeof SqliteStore;
 };
 
@@ -38,11 +37,17 @@ class Life {
   frozenUntil = 0;
   /** Its requests to the database wait until this time. Those of other programs do not wait. */
   cutUntil = 0;
+  /** Answers of the database reach it late until this time. */
+  slowUntil = 0;
   /** The time for which it ran beside a later leader, in milliseconds. */
   besideMs = 0;
   /** The time since which it may be declared dead: its last long freeze or loss of connection. */
   lostAt: number | null = null;
   isOver = false;
+  readonly stopping = new AbortController();
+  readonly posting: Promise<void>[] = [];
+  /** Sends a command. Called just before the program ends in good order. */
+  lastAsk: (() => void) | null = null;
   led: Led<SqliteStore> | null = null;
   /** Returns the value of a counter as the page would show it. `null` until the program leads. */
   shown: ((key: string) => number) | null = null;
@@ -62,6 +67,8 @@ class World {
   readonly wrong: string[] = [];
   #now = FROM;
   #lives: Life[] = [];
+  /** Groups that are under way to the database, also after the end of their program. */
+  #late: Waiting[] = [];
   /** The time until which requests to the database wait. */
   #databaseAt = 0;
   /** Posts by the ids of their outbox entries, with the times of their arrival. */
@@ -92,16 +99,23 @@ class World {
 
   #fail(): void {
     const living = this.#lives.filter((life) => !life.isOver);
+    if (living.length === 0) return;
     const leader = living.find(({ led }) => led?.mayAct() === true);
     const life = this.#random.chance(0.7) && leader !== undefined ? leader : this.#random.pick(living);
     const ms = this.#random.between(200, 12_000);
-    switch (this.#random.weighted({ freeze: 4, kill: 3, database: 2, cut: 3 })) {
+    switch (this.#random.weighted({ freeze: 4, kill: 3, end: 2, database: 2, cut: 3, slow: 2 })) {
       case 'freeze':
         life.frozenUntil = this.#now + ms;
         if (ms > 2_000) life.lostAt = life.frozenUntil;
         return;
       case 'kill':
         life.isOver = true;
+        return;
+      case 'end':
+        void this.#end(life);
+        return;
+      case 'slow':
+        life.slowUntil = life.lostAt = this.#now + 2 * ms;
         return;
       case 'cut':
         life.cutUntil = this.#now + 2 * ms;
@@ -112,8 +126,20 @@ class World {
     }
   }
 
+  /** Ends a program in good order: its posts under way arrive first. */
+  async #end(life: Life): Promise<void> {
+    life.stopping.abort();
+    life.shown = null;
+    await Promise.all(life.posting);
+    life.lastAsk?.();
+    await life.led?.store.close().catch(() => undefined);
+    life.isOver = true;
+  }
+
   async #tick(): Promise<void> {
     this.#now += TICK_MS;
+    for (const { go } of this.#late.filter(({ at }) => at <= this.#now)) go();
+    this.#late = this.#late.filter(({ at }) => at > this.#now);
     this.#lives = this.#lives.filter((life) => !life.isOver);
     while (this.#lives.length < PROCESSES) this.#begin();
     this.#look();
@@ -137,7 +163,9 @@ class World {
   }
 
   #countBeside(): void {
-    const leaders = this.#lives.filter((life) => life.led !== null && this.#runs(life));
+    const leaders = this.#lives.filter(
+      (life) => life.led !== null && this.#runs(life) && !life.stopping.signal.aborted,
+    );
     const replaced = leaders.filter(({ led }) => led?.store.owner !== this.#log.leader);
     if (replaced.length === leaders.length) return;
     for (const life of replaced) {
@@ -167,26 +195,34 @@ class World {
     });
   }
 
-  /** The log as one program sees it. Answers to beats can be lost. */
+  /** The log as one program sees it. Answers to beats and groups can be lost. A lost group can arrive late. */
   #seenBy(life: Life): SharedLog {
     const pause = (): Promise<void> =>
       life.until(Math.max(this.#now, this.#databaseAt, life.cutUntil) + this.#random.between(0, 3) * TICK_MS);
-    const seen = this.#log.seenBy(pause);
-    const beat = async (worker: string): Promise<boolean> => {
-      const isLiving = await seen.beat(worker);
+    const answered = (): Promise<void> =>
+      this.#now < life.slowUntil ? life.until(this.#now + this.#random.between(3_000, 9_000)) : pause();
+    const seen = this.#log.seenBy(pause, answered);
+    const lossy = async <T>(answer: Promise<T>): Promise<T> => {
+      const given = await answer;
       if (this.#random.chance(0.03)) throw new Error('the connection broke');
-      return isLiving;
+      return given;
     };
-    return { ...seen, beat };
+    const beat = (worker: string): Promise<boolean> => lossy(seen.beat(worker));
+    const commit = async (group: Group): Promise<boolean> => {
+      if (!this.#random.chance(0.03)) return lossy(seen.commit(group));
+      this.#late.push({
+        at: this.#now + this.#random.between(0, 3_000),
+        go: () => void this.#log.seenBy().commit(group),
+      });
+      throw new Error('the connection broke');
+    };
+    return { ...seen, beat, commit };
   }
 
   async #live(life: Life): Promise<void> {
-    const { SqliteStore: Store, joinSharedStore, lead } = this.#code;
+    const { SqliteStore: Store, lead } = this.#code;
     const clock = { now: () => this.#now };
     const log = this.#seenBy(life);
-    const options = { path: ':memory:', clock, salts: () => 'salt' };
-    const store = await joinSharedStore(options, log, (db, all) => new Store(db, all));
-    const [counters, boards] = [store.host(counter), store.host(board, boardUses)];
     const timers = {
       after: (ms: number, run: () => void) => {
         const waiting = { at: this.#now + ms, go: run };
@@ -201,16 +237,19 @@ class World {
       life.isOver = true;
     };
     const [told, unreached] = [() => undefined, () => undefined];
-    const led = await lead(store, log, {
+    const options = { path: ':memory:', clock, salts: () => 'salt', lost };
+    const led = await lead(options, log, (db, all) => new Store(db, all), {
       clock,
       timers,
       lost,
       told,
       unreached,
-      stopping: new AbortController().signal,
+      stopping: life.stopping.signal,
     });
-    if (led === null) return;
+    if (led === null) return void (life.isOver = true);
     life.led = led;
+    const { store } = led;
+    const [counters, boards] = [store.host(counter), store.host(board, boardUses)];
     await store.recover();
     life.shown = (key) => counters.state(key)?.value ?? 0;
     const add = async (): Promise<void> => {
@@ -226,11 +265,12 @@ class World {
     };
     const work = async (): Promise<void> => {
       for (const row of (await store.owed(9, this.#now)).rows)
-        this.#deliver(life, { store, led, row }).catch(() => undefined);
+        life.posting.push(this.#deliver(life, { store, led, row }).catch(() => undefined));
     };
+    life.lastAsk = () => void add().catch(() => undefined);
     for (;;) {
       await life.until(this.#now + 10 * TICK_MS);
-      if (!led.mayAct()) continue;
+      if (!led.mayAct() || life.stopping.signal.aborted) continue;
       if (this.#now < FROM + ASK_FOR_MS)
         this.#random
           .pick([add, pin])()

@@ -1,9 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { openPostgresLog } from '../../src/engine/postgres/postgres-log.ts';
-import { openSharedStore } from '../../src/engine/shared/open-shared.ts';
-import { systemClock } from '../../src/lib/time.ts';
-import { FloorStore } from '../../src/turns/floor-store.ts';
-import { floorWithWork } from '../../src/work/floor-with-work.ts';
+import { followerOf } from '../../src/engine/shared/lead.ts';
+import { MIGRATIONS, openDatabase } from '../../src/engine/sqlite/open.ts';
 import { isReady, startBot } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
 
@@ -51,10 +49,11 @@ export class Fleet {
   }
 }
 
-/** Reads the store from PostgreSQL into a new SQLite file at `path`. */
+/** Copies the store from PostgreSQL into a new SQLite file at `path`, as a program that stands by does. */
 export async function copyTo(path: string, place: { readonly url: string; readonly schema: string }): Promise<void> {
-  const rendering = { textLimit: () => Number.MAX_SAFE_INTEGER, words: () => null };
-  const options = { path, clock: systemClock(), machine: floorWithWork, ...rendering };
-  const store = await openSharedStore(options, await openPostgresLog(place), (db, all) => new FloorStore(db, all));
-  await store.close();
+  const log = await openPostgresLog(place);
+  const db = openDatabase(path, MIGRATIONS, undefined, true);
+  await followerOf(log, db)();
+  db.close();
+  await log.close();
 }

@@ -11,7 +11,7 @@ type PostgresState = {
   /** Settings that lose commits in a crash of the database, as `name = value`. */
   readonly unsafe: readonly string[];
   readonly requestMs: number;
-  /** The processes that have not left and were not declared dead, in ascending order of their slots. */
+  /** The processes that have not left and were not declared dead, first those that joined first. */
   readonly processes: readonly SharingProcess[];
 };
 
@@ -49,7 +49,7 @@ async function processesIn(client: Client, schema: string): Promise<readonly Sha
   const { rows } = await client.query<SharingProcess>(
     `SELECT name, round(extract(epoch FROM clock_timestamp() - beat) * 1000)::int AS "silentMs",
        worker IS NOT DISTINCT FROM (SELECT leader FROM ${schema}.log) AS leads
-     FROM ${schema}.workers WHERE state = 'living' ORDER BY slot`,
+     FROM ${schema}.workers WHERE state = 'living' ORDER BY joined`,
   );
   return rows;
 }

@@ -4,8 +4,7 @@ import { hostname } from 'node:os';
 import { Pool } from 'pg';
 import type { ClientBase, PoolConfig } from 'pg';
 import { StoreError, errorCodeOf } from '../errors.ts';
-import { SLOTS } from '../shared/shared-log.ts';
-import type { Changes, Group, Member, SharedLog, GroupVerdict } from '../shared/shared-log.ts';
+import type { Changes, Group, Member, SharedLog } from '../shared/shared-log.ts';
 
 /** Where a shared log is. */
 export type PostgresOptions = {
@@ -15,7 +14,7 @@ export type PostgresOptions = {
   readonly schema?: string;
 };
 
-const SCHEMA_VERSION = 4;
+const SCHEMA_VERSION = 5;
 
 function schemaOf(schema: string): string {
   return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
@@ -146,32 +145,21 @@ class PostgresLog implements SharedLog {
   async join(): Promise<Member> {
     const worker = randomUUID();
     const { schema } = this.#options;
-    const { rows } = await this.#pool.query<{ slot: number; id: string }>(
-      `SELECT ${schema}.join_log($1, $2, $3) AS slot, (SELECT id FROM ${schema}.log) AS id`,
-      [worker, SLOTS, `${hostname()}:${process.pid}`],
-    );
-    const [{ slot, id } = { slot: null, id: '' }] = rows;
-    if (slot === null)
-      throw new StoreError('unavailable', `${SLOTS} processes share this store already. Stop one of them first.`);
-    return { worker, slot, logId: id };
+    const sql = `SELECT ${schema}.join_log($1, $2), (SELECT id FROM ${schema}.log) AS id`;
+    const { rows } = await this.#pool.query<{ id: string }>(sql, [worker, `${hostname()}:${process.pid}`]);
+    return { worker, logId: rows[0]?.id ?? '' };
   }
 
-  async commit({ worker, number, changes, checks }: Group): Promise<GroupVerdict> {
-    const all = [...changes, ...checks];
-    const sql = `SELECT ${this.#options.schema}.write_group($1, $2, $3, $4, $5, $6, $7) AS position`;
-    const { rows } = await this.#pool.query<{ position: string }>(sql, [
+  async commit({ worker, number, rows: changed }: Group): Promise<boolean> {
+    const sql = `SELECT ${this.#options.schema}.write_group($1, $2, $3, $4, $5) AS written`;
+    const { rows } = await this.#pool.query<{ written: boolean }>(sql, [
       worker,
       number,
-      all.map(({ table }) => table),
-      all.map(({ id }) => id),
-      textArray(changes.map(({ row }) => row)),
-      all.map(({ known }) => known),
-      checks.length,
+      changed.map(({ table }) => table),
+      changed.map(({ id }) => id),
+      textArray(changed.map(({ row }) => row)),
     ]);
-    const position = Number(rows[0]?.position);
-    if (position === -1) return { state: 'overtaken' };
-    if (position === -2) return { state: 'buried' };
-    return { state: 'taken', position };
+    return rows[0]?.written === true;
   }
 
   async pull(after: number): Promise<Changes> {
@@ -180,12 +168,9 @@ class PostgresLog implements SharedLog {
                    (SELECT max(position) FROM (SELECT position FROM ${schema}.rows WHERE position > $1 ORDER BY position LIMIT $2) AS page)
                  ORDER BY position`;
     const { rows } = await this.#pool.query<Pulled>(sql, [after, PULLED_AT_ONCE]);
-    const found = rows.map(({ place, position, ...rest }) => ({ table: place, ...rest, position: Number(position) }));
-    return { rows: found, position: found.at(-1)?.position ?? after, isAll: found.length < PULLED_AT_ONCE };
-  }
-
-  async bury(worker: string): Promise<void> {
-    await this.#end(worker, 'buried');
+    const position = Number(rows.at(-1)?.position ?? after);
+    const found = rows.map(({ place, id, row }) => ({ table: place, id, row }));
+    return { rows: found, position, isAll: rows.length < PULLED_AT_ONCE };
   }
 
   async beat(worker: string): Promise<boolean> {
@@ -203,21 +188,11 @@ class PostgresLog implements SharedLog {
     return rows[0]?.leads === true;
   }
 
-  async living(): Promise<readonly string[]> {
-    const sql = `SELECT worker FROM ${this.#options.schema}.workers WHERE state = 'living'`;
-    const { rows } = await this.#pool.query<{ worker: string }>(sql);
-    return rows.map(({ worker }) => worker);
-  }
-
   async leave(worker: string): Promise<void> {
-    await this.#end(worker, 'left');
+    await this.#pool.query(`SELECT ${this.#options.schema}.end_worker($1)`, [worker]);
   }
 
   async close(): Promise<void> {
     await Promise.all([this.#pool.end(), this.#beats.end()]);
-  }
-
-  async #end(worker: string, state: 'buried' | 'left'): Promise<void> {
-    await this.#pool.query(`SELECT ${this.#options.schema}.end_worker($1, $2)`, [worker, state]);
   }
 }

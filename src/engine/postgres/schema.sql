@@ -1,5 +1,5 @@
--- The tables and functions of a shared log, in one schema of a database. `log` has one row. Writing a group locks that row, so groups
--- are written one after the other. `rows` holds each shared row in its newest form, with the position of its last change.
+-- The tables and functions of a shared log, in one schema of a database. `log` has one row, with the leader, the number of the leader's
+-- last group, and the position of the last change. Writing a group locks that row. `rows` holds each shared row in its newest form.
 CREATE SCHEMA IF NOT EXISTS conch;
 CREATE TABLE IF NOT EXISTS conch.log (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -8,6 +8,7 @@ CREATE TABLE IF NOT EXISTS conch.log (
   position bigint NOT NULL,
   leader text
 );
+ALTER TABLE conch.log ADD COLUMN IF NOT EXISTS number bigint NOT NULL DEFAULT 0;
 CREATE TABLE IF NOT EXISTS conch.rows (
   place text NOT NULL,
   id text NOT NULL,
@@ -19,61 +20,45 @@ CREATE INDEX IF NOT EXISTS rows_position ON conch.rows (position);
 CREATE TABLE IF NOT EXISTS conch.workers (
   worker text PRIMARY KEY,
   name text NOT NULL,
-  slot integer NOT NULL,
   state text NOT NULL CHECK (state IN ('living', 'buried', 'left')),
-  beat timestamptz NOT NULL,
-  number bigint NOT NULL DEFAULT 0,
-  position bigint NOT NULL DEFAULT 0
+  beat timestamptz NOT NULL
 );
-CREATE UNIQUE INDEX IF NOT EXISTS workers_slot ON conch.workers (slot) WHERE state = 'living';
+ALTER TABLE conch.workers ADD COLUMN IF NOT EXISTS joined timestamptz NOT NULL DEFAULT clock_timestamp();
 
--- Writes a group, all or nothing. Returns its position; -1 when a row is not as the worker knows it, or a later group of the worker came
--- first; -2 when the worker is not living. The last `checks` entries of the lists are only compared. `known` is NULL for a row that is
--- written without a comparison.
-CREATE OR REPLACE FUNCTION conch.write_group(
-  sender text, group_number bigint, places text[], ids text[], texts text[], known bigint[], checks integer
-) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Changes a log that Conch made before only its leader wrote.
+ALTER TABLE conch.workers DROP COLUMN IF EXISTS slot, DROP COLUMN IF EXISTS number, DROP COLUMN IF EXISTS position;
+DELETE FROM conch.rows WHERE place IN ('ends', 'gone');
+UPDATE conch.rows SET id = '[' || replace(id, '/', ',') || ']' WHERE place = 'ledger' AND id LIKE '%/%';
+DROP FUNCTION IF EXISTS conch.write_group(text, bigint, text[], text[], text[], bigint[], integer);
+DROP FUNCTION IF EXISTS conch.join_log(text, integer, text);
+DROP FUNCTION IF EXISTS conch.end_worker(text, text);
+DROP FUNCTION IF EXISTS conch.bury_silent(double precision);
+
+-- Writes a group of the leader, all or nothing, and returns true. A group that was written before is not written again. Returns false
+-- when the sender does not lead or is not living, and when a later group of it was written.
+CREATE OR REPLACE FUNCTION conch.write_group(sender text, group_number bigint, places text[], ids text[], texts text[])
+RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   reached bigint;
-  former record;
-  changes integer := cardinality(places) - checks;
+  former bigint;
 BEGIN
-  SELECT log.position INTO reached FROM conch.log FOR UPDATE;
-  SELECT workers.number, workers.position, workers.state INTO former FROM conch.workers WHERE worker = sender;
-  IF former.number = group_number THEN RETURN former.position; END IF;
-  -- A request that was cut off can arrive after later ones. Nobody waits for its answer.
-  IF former.number > group_number THEN RETURN -1; END IF;
-  IF former.state IS DISTINCT FROM 'living' THEN RETURN -2; END IF;
-  IF EXISTS (
-    SELECT 1 FROM unnest(places, ids, known) AS given (place, id, known)
-    LEFT JOIN conch.rows USING (place, id)
-    WHERE given.known IS NOT NULL AND coalesce(rows.position, 0) <> given.known
-  ) THEN RETURN -1; END IF;
-  IF changes > 0 THEN
-    reached := reached + 1;
-    INSERT INTO conch.rows (place, id, position, row)
-      SELECT given.place, given.id, reached, given.row
-      FROM unnest(places[1:changes], ids[1:changes], texts) AS given (place, id, row)
-      ON CONFLICT (place, id) DO UPDATE SET position = excluded.position, row = excluded.row;
-    UPDATE conch.log SET position = reached;
-  END IF;
-  UPDATE conch.workers SET number = group_number, position = reached WHERE worker = sender;
-  RETURN reached;
+  SELECT log.position, log.number INTO reached, former FROM conch.log WHERE leader = sender FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  IF former >= group_number THEN RETURN former = group_number; END IF;
+  PERFORM 1 FROM conch.workers WHERE worker = sender AND state = 'living';
+  IF NOT FOUND THEN RETURN false; END IF;
+  INSERT INTO conch.rows (place, id, position, row)
+    SELECT given.place, given.id, reached + 1, given.row FROM unnest(places, ids, texts) AS given (place, id, row)
+    ON CONFLICT (place, id) DO UPDATE SET position = excluded.position, row = excluded.row;
+  UPDATE conch.log SET position = reached + 1, number = group_number;
+  RETURN true;
 END $$;
 
--- Adds a worker, with the name of its process for people and the lowest free slot, and returns the slot. Without a free slot, adds
--- nothing and returns NULL.
-CREATE OR REPLACE FUNCTION conch.join_log(sender text, slots integer, named text) RETURNS integer LANGUAGE plpgsql AS $$
-DECLARE
-  free integer;
+-- Adds a worker, with the name of its process for people.
+CREATE OR REPLACE FUNCTION conch.join_log(sender text, named text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM conch.log FOR UPDATE;
-  SELECT min(each) INTO free FROM generate_series(0, slots - 1) AS each
-    WHERE NOT EXISTS (SELECT 1 FROM conch.workers WHERE state = 'living' AND slot = each);
-  IF free IS NOT NULL THEN
-    INSERT INTO conch.workers (worker, name, slot, state, beat) VALUES (sender, named, free, 'living', clock_timestamp());
-  END IF;
-  RETURN free;
+  INSERT INTO conch.workers (worker, name, state, beat) VALUES (sender, named, 'living', clock_timestamp());
 END $$;
 
 -- Makes a living worker the leader unless another living worker leads. Returns whether it leads.
@@ -82,23 +67,22 @@ DECLARE
   leads boolean;
 BEGIN
   PERFORM 1 FROM conch.log FOR UPDATE;
-  UPDATE conch.log SET leader = sender
+  UPDATE conch.log SET leader = sender, number = CASE WHEN leader = sender THEN number ELSE 0 END
     WHERE EXISTS (SELECT 1 FROM conch.workers WHERE worker = sender AND state = 'living')
       AND NOT EXISTS (SELECT 1 FROM conch.workers WHERE worker = log.leader AND state = 'living' AND worker <> sender)
     RETURNING true INTO leads;
   RETURN coalesce(leads, false);
 END $$;
 
--- Ends a living worker with the state `becomes`. Waits for a group that is being written. No later group of the worker is written.
-CREATE OR REPLACE FUNCTION conch.end_worker(whose text, becomes text) RETURNS void LANGUAGE plpgsql AS $$
+-- Ends a living worker in good order. Waits for a group that is being written. No later group of the worker is written.
+CREATE OR REPLACE FUNCTION conch.end_worker(whose text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM conch.log FOR UPDATE;
-  UPDATE conch.workers SET state = becomes WHERE worker = whose AND state = 'living';
+  UPDATE conch.workers SET state = 'left' WHERE worker = whose AND state = 'living';
 END $$;
 
 -- Ends the workers that did not beat for dead_ms milliseconds, unless the sender itself did not beat for fresh_ms. Waits for a group
 -- that is being written.
-DROP FUNCTION IF EXISTS conch.bury_silent(double precision);
 CREATE OR REPLACE FUNCTION conch.bury_silent(sender text, dead_ms double precision, fresh_ms double precision)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

@@ -52,22 +52,10 @@ export type CommitHooks = {
   readonly beforeCommit: () => void;
   /** Called when the writes are durable, before any job resolves. */
   readonly committed: () => void;
-  /**
-   * Called after a rollback with its cause, before any job rejects; with `null` when the jobs are attempted again.
-   */
+  /** Called after a rollback with its cause, before any job rejects. */
   readonly undone: (error: unknown) => void;
   /** Called once when the database cannot be used any more. Nothing is written from then on. */
   readonly lost: (error: StoreError) => void;
-};
-
-type Sharing = {
-  /**
-   * Sends the open transaction to the log that processes share. When the log has taken the rows, resolves with a
-   * function that writes them; with `null` when another process was first, and then the jobs are attempted again.
-   * Returns `null` when there is nothing to send.
-   */
-  readonly publish: () => Promise<(() => void) | null> | null;
-  readonly catchUp: () => Promise<void>;
 };
 
 /** With this many waiting jobs, a transaction begins at the end of the current task, unless one is under way. */
@@ -79,7 +67,6 @@ const MOST_TOGETHER = 512;
  */
 export class Commits {
   readonly #sync: DiskSync | null;
-  readonly #sharing: Sharing | null;
   readonly #db: Database;
   readonly #path: string;
   readonly #hooks: CommitHooks;
@@ -89,17 +76,11 @@ export class Commits {
   #scheduled = false;
   #resting = true;
   #dead: StoreError | null = null;
-  #closing = false;
-  #catching: Promise<void> | null = null;
   #syncing: Promise<void> | null = null;
 
-  /**
-   * `durable`: called after each transaction to sync it, or before its end to share it. Without it, a
-   * transaction counts as durable after its `COMMIT`.
-   */
-  constructor(db: Database, path: string, hooks: CommitHooks, durable: DiskSync | Sharing | null = null) {
-    this.#sync = durable !== null && 'sync' in durable ? durable : null;
-    this.#sharing = durable !== null && 'publish' in durable ? durable : null;
+  /** `sync`: called after each transaction. Without it, a transaction counts as durable after its `COMMIT`. */
+  constructor(db: Database, path: string, hooks: CommitHooks, sync: DiskSync | null = null) {
+    this.#sync = sync;
     this.#db = db;
     this.#begin = db.prepare('BEGIN IMMEDIATE');
     this.#commit = db.prepare('COMMIT');
@@ -123,7 +104,6 @@ export class Commits {
 
   /** Commits waiting work, then `last` unless the database was lost, and closes the database. Later work is refused. */
   async close(last: () => void): Promise<void> {
-    this.#closing = true;
     await this.#drain();
     void this.run(() => last).catch(() => undefined);
     await this.#drain();
@@ -158,17 +138,6 @@ export class Commits {
       this.#begin.run();
       for (const job of jobs) job.attempt();
       this.#hooks.beforeCommit();
-      const shared = this.#sharing?.publish() ?? null;
-      if (shared !== null) {
-        // Undoes the rows until the shared log has them. Readers of the copy would see rows that can still be lost.
-        this.#db.exec('ROLLBACK');
-        return this.#wait(
-          shared.then(
-            (write) => this.#shared(jobs, write),
-            (error: unknown) => this.#fail(jobs, error),
-          ),
-        );
-      }
       this.#commit.run();
     } catch (error) {
       this.#fail(jobs, error);
@@ -177,48 +146,10 @@ export class Commits {
     this.#bringToDisk(jobs);
   }
 
-  /** Applies the changes of other processes, between two transactions. Waiting calls share one promise. */
-  catchUp(): Promise<void> {
-    this.#catching ??= this.#catchUp();
-    return this.#catching;
-  }
-
-  async #catchUp(): Promise<void> {
-    do await this.#syncing;
-    while (this.#syncing !== null);
-    this.#catching = null;
-    if (this.#closing || this.#dead !== null || this.#sharing === null) return this.#schedule();
-    const taken = this.#sharing.catchUp();
-    this.#wait(taken.catch(() => undefined));
-    await taken;
-  }
-
-  async #shared(jobs: readonly AnyJob[], write: (() => void) | null): Promise<void> {
-    if (write !== null) {
-      try {
-        this.#begin.run();
-        write();
-        this.#commit.run();
-      } catch (error) {
-        // The log has the transaction, and the copy does not: the next start makes the copy anew.
-        return this.#lose(jobs, error);
-      }
-      return this.#settle(jobs);
-    }
-    try {
-      this.#hooks.undone(null);
-      await this.#sharing?.catchUp();
-      this.#jobs.unshift(...jobs);
-    } catch (error) {
-      this.#fail(jobs, error);
-    }
-  }
-
   #wait(busy: Promise<void>): void {
     this.#syncing = busy.finally(() => {
       this.#syncing = null;
-      // A waiting `catchUp` runs before the next jobs. A steady stream of jobs would delay it without end.
-      if (this.#jobs.length > 0 && this.#catching === null) this.#schedule();
+      if (this.#jobs.length > 0) this.#schedule();
     });
   }
 
@@ -240,6 +171,7 @@ export class Commits {
   }
 
   #notOnDisk(error: unknown): StoreError {
+    if (error instanceof StoreError) return error;
     const why = error instanceof Error ? error.message : String(error);
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
   }

@@ -14,7 +14,6 @@ import type { Outbox } from './outbox.ts';
 import type { FoldedState } from './pruning.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
 import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
-import { SLOTS } from '../shared/shared-log.ts';
 
 /** What all machines of a store share. */
 export type Shared = {
@@ -26,7 +25,6 @@ export type Shared = {
   readonly reading: <T>(read: () => T) => T;
   readonly configs: Configs;
   readonly ledger: Ledger;
-  readonly isShared: boolean;
   /** Makes a salt: without it, an erased text could be guessed from its hash. */
   readonly newSalt: () => string;
 };
@@ -72,16 +70,11 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
-  /**
-   * Committed states, by key, that the open transaction of a shared store replaces. Reads return these states until the
-   * log has taken the transaction.
-   */
+  /** Durable states, by key, that a transaction replaces which is not durable yet. Reads return these states. */
   readonly #replaced = new Map<string, Head<State>>();
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
-  /** Keys whose commands of `apply` or `applyAll` the current transaction refused. Filled only in a shared store. */
-  readonly #refused = new Set<string>();
   #sweepAt: Instant = 0;
 
   /** `limit`: about how many stored states stay in memory at most. */
@@ -210,36 +203,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     }
   }
 
-  /**
-   * Returns the keys of refused commands with their owners (`null`: a new key), and empties the list. A refusal counts
-   * only while no other process has changed the state of its key.
-   */
-  refused(): readonly { readonly key: string; readonly owner: Owner | null }[] {
-    const keys = [...this.#refused].map((key) => ({ key, owner: this.#head(key).owner }));
-    this.#refused.clear();
-    return keys;
-  }
-
-  /** Applies a journal row that another process wrote. Call the returned function when the row is committed. */
-  adopt(owner: Owner, row: JournalRow): () => void {
-    const { machine } = this;
-    const { key } = owner;
-    const before = this.#head(key);
-    const facts = this.#factsOf(row);
-    this.#shared.rows.adopt(owner, row);
-    if (before.tail.seq < row.seq && rowHash(before.tail.hash, row) !== row.hash)
-      throw this.#damage(`the journal of ${key} was changed`);
-    const fold = (): State => facts.reduce((each, fact) => machine.evolve(each, fact, row.at), before.state);
-    const isNext = before.tail.seq < row.seq;
-    const state = isNext ? fold() : before.state;
-    if (isNext) this.#keep(key, { owner, state, tail: row, at: row.at });
-    const effects = facts.flatMap((fact) => machine.react?.(fact, state) ?? []);
-    const change = { key, at: row.at, facts, state, effects, deadline: row.deadline };
-    return () => {
-      for (const listener of this.#listeners) listener(change);
-    };
-  }
-
   /** Writes all decisions. Call the returned function when they are durable. */
   write(): () => void {
     const changes: StateChange<State, Fact, Effect>[] = [];
@@ -260,7 +223,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   forget(): void {
     this.drop();
     this.#drafts.takeAll();
-    this.#refused.clear();
     this.#heads.clear();
     this.#replaced.clear();
     this.#newest = [];
@@ -279,9 +241,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   #decide(key: string, command: Command, chain: Chain): CommandResult<State, Fact, Effect, Refusal> {
-    const result = this.#drafts.decide(key, command, { chain, owner: this });
-    if (!result.ok && this.#shared.isShared) this.#refused.add(key);
-    return result;
+    return this.#drafts.decide(key, command, { chain, owner: this });
   }
 
   #writeOne(draft: DecidedRow<State, Fact, Effect>): StateChange<State, Fact, Effect> {
@@ -293,11 +253,11 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const deadline = machine.nextDeadline(state);
     const row = { at, deadline, version: machine.version, ...recordOf(machine, facts, this.#shared), cause };
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
-    if (this.#shared.isShared && !this.#replaced.has(key)) this.#replaced.set(key, head);
+    if (!this.#replaced.has(key)) this.#replaced.set(key, head);
     if (head.owner === null) this.#store(owner, { state, tail });
     if (machine.ledger !== undefined) this.#book({ machine: owner.id, row: tail.row, at }, facts);
     this.#keep(key, { owner, state, tail, at });
-    this.#newest[this.#place(tail.row)] = { ...tail, at, prev: head.tail.row || null, facts };
+    this.#newest[tail.row % NEWEST_ROWS] = { ...tail, at, prev: head.tail.row || null, facts };
     const owed: (Debt | Cancel)[] = [];
     for (const effect of effects) owed.push(...(this.#uses.outbox?.owes(key, effect) ?? []));
     outbox.owe(tail.row, owed);
@@ -359,15 +319,10 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   #row(number: number): Row<Fact> | null {
-    const known = this.#newest[this.#place(number)];
+    const known = this.#newest[number % NEWEST_ROWS];
     if (known?.row === number) return known;
     const row = this.#shared.reading(() => this.#shared.rows.read(number));
     return row === null ? null : { ...row, facts: this.#factsOf(row) };
-  }
-
-  /** The index of a row in `#newest`. Processes that share rows leave gaps between the rows' numbers. */
-  #place(row: number): number {
-    return (this.#shared.isShared ? Math.floor(row / SLOTS) : row) % NEWEST_ROWS;
   }
 
   #factsOf(row: JournalRow): readonly Fact[] {

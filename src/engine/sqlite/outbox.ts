@@ -2,8 +2,7 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import type { Cancel, Debt } from '../machine-uses.ts';
 import type { Lease, OwedEffect, Settlement } from '../port.ts';
-import type { Member } from '../shared/shared-log.ts';
-import { checksumOf, numberAfter } from './rows.ts';
+import { checksumOf } from './rows.ts';
 import { Deadlines } from '../../lib/time.ts';
 
 const AFTER = 'after:';
@@ -75,7 +74,6 @@ const MOST_EMPTY = 1_000;
 export class Outbox {
   readonly #sql;
   readonly #storeId: string;
-  readonly #member: Member | null;
   #lanes = new Map<string, Lane>();
   #mostLanes = MOST_EMPTY;
   /** Lanes whose first entry may be handed out. A lane that is no longer ready is skipped. */
@@ -87,25 +85,16 @@ export class Outbox {
   #settledAt: Instant | null = null;
   #settling: readonly Settled[] = [];
   #n = 0;
-  readonly #reliedOn = new Set<string>();
   /** By channel: the platform id of the last confirmed text, if newer than the one in the table `posted`. */
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
 
-  /**
-   * `storeId`: prefix of every id. `member`: this process, when several processes share the rows; each process delivers
-   * the entries that are assigned to it.
-   */
-  constructor(db: Database, storeId: string, member: Member | null = null) {
-    this.#sql = { ...statements(db), ...sharedStatements(db) };
+  /** `storeId`: prefix of every id. */
+  constructor(db: Database, storeId: string) {
+    this.#sql = statements(db);
     this.#storeId = storeId;
-    this.#member = member;
-    this.load();
-  }
-
-  load(): void {
     this.#loadNumbers();
-    for (const stored of this.#sql.open.iterate()) if (this.#isMine(stored)) this.#queue(entryOf(stored));
+    for (const stored of this.#sql.open.iterate()) this.#queue(entryOf(stored));
   }
 
   /** Adds the entries of a journal row, and cancels pending entries. Both take effect with `committed`. */
@@ -148,7 +137,6 @@ export class Outbox {
   /** Called after a rollback: drops the transaction's entries. The next transaction repeats its `writeSettled`. */
   undone(): void {
     this.#staged = [];
-    this.#reliedOn.clear();
     this.#settled = [...this.#settling, ...this.#settled];
     this.#settling = [];
     this.#loadNumbers();
@@ -234,51 +222,6 @@ export class Outbox {
     }
   }
 
-  /**
-   * Applies a row that another process wrote into the same table. An open row that is not new was taken from a dead
-   * worker, so it becomes uncertain.
-   */
-  adopt(n: number, isNew: boolean): void {
-    this.#n = Math.max(this.#n, n);
-    const stored = this.#sql.one.get(n);
-    if (stored === undefined) return;
-    const { channel, text, state, platform_id: platformId } = stored;
-    if (state === 'confirmed' && text !== null && platformId !== null) this.#posted.set(channel, platformId);
-    const isOpen = state === 'owed' || state === 'uncertain';
-    const isKnown = this.#lanes.get(laneOf(stored))?.entries.some((entry) => entry.n === n) === true;
-    if (!isOpen || isKnown || !this.#isMine(stored)) return;
-    const entry = entryOf(stored);
-    entry.uncertain ||= !isNew;
-    this.#queue(entry);
-  }
-
-  workers(): readonly string[] {
-    return this.#sql.workers.all();
-  }
-
-  /**
-   * Takes over the open entries of workers that are gone. Another worker with open entries of a channel gets the
-   * channel's entries; if there is none, this worker gets them. The first entry of each lane that this worker gets
-   * becomes uncertain, because it may have been in flight. The entries can be handed out after `committed`.
-   */
-  takeOver(gone: readonly string[]): void {
-    const lanes = new Set<string>();
-    const found = gone.flatMap((worker) => this.#sql.openOf.all(worker)).toSorted((one, other) => one.n - other.n);
-    for (const stored of found) {
-      const { n, channel } = stored;
-      const worker = this.#sql.workerBeside.get({ channel, gone: JSON.stringify(gone) }) ?? this.#member?.worker ?? '';
-      this.#sql.give.run(worker, n);
-      if (!this.#isMine({ worker })) {
-        this.#reliedOn.add(worker);
-        continue;
-      }
-      const entry = entryOf(stored);
-      entry.uncertain ||= !lanes.has(laneOf(stored));
-      lanes.add(laneOf(stored));
-      this.#staged.push(entry);
-    }
-  }
-
   doubt(): void {
     this.#sql.doubt.run();
   }
@@ -293,43 +236,18 @@ export class Outbox {
   #stage(debt: Debt, { id, part, text }: { id: string; part: number; text: string | null }): void {
     const { channel, lane, effect, kind, epoch, repeats } = debt;
     const key = part === 0 ? debt.key : null;
-    if (debt.lasting) this.#n = numberAfter(this.#n, this.#member?.slot ?? null);
+    if (debt.lasting) this.#n += 1;
     const n = debt.lasting ? this.#n : null;
     const row = { id, channel, lane, effect, part, text };
-    const worker = n === null || this.#member === null ? null : this.#workerFor(channel, this.#member);
-    if (worker === null || this.#isMine({ worker })) this.#staged.push({ n, row, kind, epoch, key, repeats, ...FRESH });
+    this.#staged.push({ n, row, kind, epoch, key, repeats, ...FRESH });
     if (n === null) return;
     const columns = [n, id, channel, lane, kind, JSON.stringify(effect), part, text, key, repeats];
-    this.#sql.insert.run(...columns, worker, checksumOf(columns));
-  }
-
-  #workerFor(channel: string, { worker }: Member): string {
-    const other = this.#sql.workerOf.get(channel) ?? worker;
-    if (other !== worker) this.#reliedOn.add(other);
-    return other;
-  }
-
-  /**
-   * Returns the other workers that got entries in the current transaction, and empties the list. The transaction counts
-   * only while these workers live.
-   */
-  reliedOn(): readonly string[] {
-    const all = [...this.#reliedOn];
-    this.#reliedOn.clear();
-    return all;
-  }
-
-  #isMine({ worker }: Pick<Stored, 'worker'>): boolean {
-    return this.#member === null || worker === this.#member.worker;
+    this.#sql.insert.run(...columns, checksumOf(columns));
   }
 
   #queue(entry: Entry): void {
     const lane = this.#lane(laneOf(entry.row));
-    // An entry that was taken over stands before later ones of its lane, but not before one in flight.
-    const isLast = (lane.entries.at(-1)?.n ?? 0) < (entry.n ?? Infinity);
-    const later = isLast ? -1 : lane.entries.findIndex(({ n, inFlight }) => !inFlight && (n ?? 0) > (entry.n ?? 0));
-    if (later === -1) lane.entries.push(entry);
-    else lane.entries.splice(later, 0, entry);
+    lane.entries.push(entry);
     if (lane.entries.length === 1) this.#wake(lane);
   }
 
@@ -415,7 +333,6 @@ export class Outbox {
 
   #note(): void {
     this.#unnoted = 0;
-    if (this.#member !== null) return;
     for (const [channel, id] of this.#posted) this.#sql.notePosted.run(channel, id);
     this.#posted.clear();
     const open = [...this.#lanes.values()].flatMap(({ entries }) => entries.find(({ n }) => n !== null)?.n ?? []);
@@ -448,7 +365,6 @@ type Stored = Pick<OwedEffect<string>, 'id' | 'channel' | 'lane' | 'effect' | 'p
     readonly type: string;
     readonly state: string;
     readonly platform_id: string | null;
-    readonly worker: string | null;
   };
 
 function statements(db: Database) {
@@ -462,9 +378,10 @@ function statements(db: Database) {
     settled: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'settled'").pluck(),
     noteSettled: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('settled', ?)"),
     insert: db.prepare(
-      `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, worker, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed', ?, unhex(?))`,
+      `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed', unhex(?))`,
     ),
+    doubt: db.prepare(`UPDATE outbox SET state = 'uncertain' WHERE ${OPEN}`),
     become: db.prepare('UPDATE outbox SET state = ?, platform_id = ?, why = ? WHERE n = ?'),
     remove: db.prepare<[number | null]>('DELETE FROM outbox WHERE n = ?'),
     lastPosted: db.prepare<[string], string>('SELECT platform_id FROM posted WHERE channel = ?').pluck(),
@@ -492,27 +409,6 @@ function statements(db: Database) {
          WHERE part = place AND platform_id IS NOT NULL ORDER BY place`,
       )
       .pluck(),
-  };
-}
-
-function sharedStatements(db: Database) {
-  return {
-    one: db.prepare<[number], Stored>('SELECT * FROM outbox WHERE n = ?'),
-    openOf: db.prepare<[string], Stored>(`SELECT * FROM outbox WHERE worker = ? AND ${OPEN} ORDER BY n`),
-    workers: db.prepare<[], string>(`SELECT DISTINCT worker FROM outbox WHERE ${OPEN} AND worker IS NOT NULL`).pluck(),
-    workerOf: db
-      .prepare<[string], string>(
-        "SELECT worker FROM outbox WHERE channel = ? AND state IN ('owed', 'uncertain') ORDER BY n DESC LIMIT 1",
-      )
-      .pluck(),
-    workerBeside: db
-      .prepare<[{ readonly channel: string; readonly gone: string }], string>(
-        `SELECT worker FROM outbox WHERE channel = @channel AND state IN ('owed', 'uncertain')
-           AND worker NOT IN (SELECT value FROM json_each(@gone)) ORDER BY n DESC LIMIT 1`,
-      )
-      .pluck(),
-    doubt: db.prepare(`UPDATE outbox SET state = 'uncertain' WHERE ${OPEN}`),
-    give: db.prepare<[string, number]>('UPDATE outbox SET worker = ? WHERE n = ?'),
   };
 }
 

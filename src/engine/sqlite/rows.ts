@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { Deadlines } from '../../lib/time.ts';
 import type { Instant } from '../../lib/time.ts';
-import { SLOTS } from '../shared/shared-log.ts';
 
 /**
  * The facts of one command, or of several commands of one instant, as stored. `facts` is a JSON list, or
@@ -174,11 +173,6 @@ export function brokenRows(
   };
 }
 
-/** A number above `last` that only the process with this slot uses. Without a slot: the next number. */
-export function numberAfter(last: number, slot: number | null): number {
-  return slot === null ? last + 1 : (Math.floor(last / SLOTS) + 1) * SLOTS + slot;
-}
-
 /** A state is stored when more rows than this were written, of any key, since the first row that the state lacks. */
 const MOST_LAG = 20_000;
 
@@ -196,20 +190,13 @@ export class Rows {
   readonly #deadlines = new Map<string, Deadlines>();
   /** By key number: the first and last row after the stored state, longest behind first. */
   readonly #lagging = new Map<number, Lag>();
-  /**
-   * The former state in memory of each key that the current transaction changed. Kept only when processes share rows.
-   */
-  readonly #before = new Map<number, Before>();
   last = 0;
   #id = 0;
   #added = 0;
   readonly #sql;
-  readonly #slot: number | null;
 
-  /** `slot`: the slot of this process, when several processes share the rows; else `null`. */
-  constructor(db: Database, slot: number | null = null) {
+  constructor(db: Database) {
     this.#sql = statements(db);
-    this.#slot = slot;
     this.load();
   }
 
@@ -228,22 +215,6 @@ export class Rows {
       ends.set(owner, deadline);
     }
     for (const [owner, deadline] of ends) this.deadlinesOf(owner.name).set(owner.key, deadline);
-  }
-
-  committed(): void {
-    this.#before.clear();
-  }
-
-  /** Called after a rollback: restores deadlines and lags in memory as before that transaction. */
-  undone(): void {
-    if (this.#slot === null) return this.load();
-    for (const [id, { owner, lag, deadline }] of this.#before) {
-      if (lag === null) this.#lagging.delete(id);
-      else this.#lagging.set(id, lag);
-      this.deadlinesOf(owner.name).set(owner.key, deadline);
-    }
-    this.#before.clear();
-    this.#added = 0;
   }
 
   deadlinesOf(name: string): Deadlines {
@@ -304,7 +275,8 @@ export class Rows {
   }
 
   newId(): number {
-    return (this.#id = numberAfter(this.#id, this.#slot));
+    this.#id += 1;
+    return this.#id;
   }
 
   append(
@@ -315,9 +287,8 @@ export class Rows {
     const { tail, count } = after;
     const { at, deadline, version, facts, body, cause } = row;
     const [machine, seq, prev] = [owner.id, tail.seq + count, tail.row || null];
-    this.#noteBefore(owner);
     const own = rowHash(tail.hash, { machine, seq, prev, at, deadline, version, cause, facts });
-    this.last = numberAfter(this.last, this.#slot);
+    this.last += 1;
     this.#sql.append.run(this.last, machine, seq, prev, at, deadline, version, facts, body, cause, own);
     this.#added += 1;
     this.#lag(owner, this.last);
@@ -325,24 +296,11 @@ export class Rows {
     return { row: this.last, seq, hash: own };
   }
 
-  /** Applies a journal row that another process wrote into the same tables: its numbers and its deadline. */
-  adopt(owner: Owner, { row, deadline }: Pick<JournalRow, 'row' | 'deadline'>): void {
-    this.last = Math.max(this.last, row);
-    this.#id = Math.max(this.#id, owner.id);
-    this.#lag(owner, row);
-    this.deadlinesOf(owner.name).set(owner.key, deadline);
-  }
-
-  owner(id: number): Owner | null {
-    return this.#sql.owner.get(id) ?? null;
-  }
-
   /** Stores a state that is folded up to the end of its chain. */
   store(
     owner: Owner,
     { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'rest' | 'state'> & { tail: Tail },
   ): void {
-    this.#noteBefore(owner);
     this.#sql.store({ ...owner, row: tail.row, ...stored });
     this.#lagging.delete(owner.id);
   }
@@ -352,9 +310,8 @@ export class Rows {
     const most = STORED_AT_ONCE + Math.floor(this.#added / 4);
     this.#added = 0;
     const owners: Owner[] = [];
-    const longest = MOST_LAG * (this.#slot === null ? 1 : SLOTS);
     for (const { owner, first } of this.#lagging.values()) {
-      if (this.last - first <= longest || owners.length === most) break;
+      if (this.last - first <= MOST_LAG || owners.length === most) break;
       owners.push(owner);
     }
     return owners;
@@ -369,17 +326,10 @@ export class Rows {
     return [...this.#lagging.values()].map(({ owner }) => owner);
   }
 
-  /** Records the row after which a start must read the journal. Does nothing when several processes share the rows. */
+  /** Records the row after which a start must read the journal. */
   noteLow(): void {
     const [oldest] = this.#lagging.values();
-    if (this.#slot === null) this.#sql.noteLow.run(String(oldest === undefined ? this.last : oldest.first - 1));
-  }
-
-  #noteBefore(owner: Owner): void {
-    if (this.#slot === null || this.#before.has(owner.id)) return;
-    const lag = this.#lagging.get(owner.id);
-    const deadline = this.deadlinesOf(owner.name).get(owner.key);
-    this.#before.set(owner.id, { owner, lag: lag === undefined ? null : { ...lag }, deadline });
+    this.#sql.noteLow.run(String(oldest === undefined ? this.last : oldest.first - 1));
   }
 
   #lag(owner: Owner, row: number): void {
@@ -390,8 +340,6 @@ export class Rows {
 }
 
 type Lag = { readonly owner: Owner; readonly first: number; last: number };
-
-type Before = { readonly owner: Owner; readonly lag: Lag | null; readonly deadline: Instant | null };
 
 type JournalEnd = { readonly tail: Tail; readonly count: number };
 
@@ -422,7 +370,6 @@ function statements(db: Database) {
       `SELECT j.row, m.id, m.name, m.key, j.deadline FROM journal j JOIN machines m ON m.id = j.machine
        WHERE j.row > ? AND j.row > m.row ORDER BY j.row`,
     ),
-    owner: db.prepare<[number], Owner>('SELECT id, name, key FROM machines WHERE id = ?'),
     keys: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? ORDER BY key').pluck(),
     awake: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? AND rest IS NULL').pluck(),
     resting: db.prepare<[string], { id: number; key: string; rest: string }>(

@@ -38,11 +38,6 @@ import type { ErasingPorts } from './erasing.ts';
 import { giveBack, prune, writeAnew } from './pruning.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
-import type { Member, SharedLog } from '../shared/shared-log.ts';
-import { Publisher } from '../shared/publisher.ts';
-import type { RequestsTold } from '../shared/publisher.ts';
-import { Replica } from '../shared/replica.ts';
-import type { AppliedRow } from '../shared/replica.ts';
 
 /** Options of a store. */
 export type StoreOptions = {
@@ -62,8 +57,16 @@ export type StoreOptions = {
   readonly failed?: (error: unknown) => void;
   /** Called once when the database cannot be used any more. The program must end. */
   readonly lost?: (error: StoreError) => void;
-  /** The log that several processes share. The file is a copy of it. */
-  readonly shared?: { readonly log: SharedLog; readonly member: Member; readonly told?: RequestsTold };
+  /** Set when the file is a copy of a log that several processes share, and this process leads. */
+  readonly shared?: SharedPlace;
+};
+
+/** The log of a shared store, for the process that leads. `leave`: called when the store is closed. */
+type SharedPlace = {
+  readonly worker: string;
+  readonly logId: string;
+  readonly disk: DiskSync;
+  readonly leave: () => Promise<void>;
 };
 
 /** Gives a part of the program its own tables in the file. Its writes share the commits. */
@@ -92,8 +95,6 @@ type Hosted = Pick<
   | 'tellRestored'
   | 'foldOn'
   | 'state'
-  | 'refused'
-  | 'adopt'
 >;
 
 /**
@@ -129,17 +130,14 @@ export class SqliteStore implements Store {
   readonly #outbox: Outbox;
   readonly #commits: Commits;
   readonly #shared: Shared;
-  readonly #copy: Copy | null;
   readonly #hosted = new Map<string, Hosted>();
   readonly #taking = new KeyedQueue<'rows'>();
   readonly #onErased: (() => void)[] = [];
   #mark: Mark | null;
-  /** True once the file holds what the shared log held at the start. */
-  #isCopied = false;
   #isRestored: boolean;
   #endedWell: boolean;
-  /** The previous owner, until its entries are taken over. */
-  #former: string | null;
+  /** True until `recover`, when there was a previous owner: its entries may have been in flight. */
+  #mustRecover: boolean;
   #told: (() => void)[] = [];
 
   /** `db` comes from `openDatabase` and belongs to the store. */
@@ -150,35 +148,29 @@ export class SqliteStore implements Store {
     checkMoved(db, path);
     checkMark(db, path);
     checkAtStart(db, path);
-    const { member = null } = options.shared ?? {};
-    const newId = member === null ? (options.ids ?? newStoreId) : () => member.logId;
+    const { shared } = options;
+    const newId = shared === undefined ? (options.ids ?? newStoreId) : () => shared.logId;
     const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, newId);
-    [this.id, this.owner, this.#former] = [storeId, member?.worker ?? owner, former];
+    [this.id, this.owner] = [storeId, shared?.worker ?? owner];
     // Moves the marks from the write-ahead log into the file. Without the log, the file still shows who uses it.
     db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
     this.#endedWell = endedWell;
     this.endedWell = endedWell || (isNew && !isRestored);
     this.#inbox = new Inbox(db);
-    this.#rows = new Rows(db, member?.slot);
-    this.#outbox = new Outbox(db, storeId, member);
-    this.#mark = db.memory || member !== null ? null : new Mark(path, storeId);
+    this.#rows = new Rows(db);
+    this.#outbox = new Outbox(db, storeId);
+    this.#mustRecover = shared === undefined ? former !== null : this.#rows.last > 0;
+    this.#mark = db.memory || shared !== undefined ? null : new Mark(path, storeId);
     this.#mark?.note(this.#rows.last);
-    this.#copy = copyOf(db, options.shared);
-    const sharing = this.#copy === null ? null : { publish: () => this.#publish(), catchUp: () => this.#takeIn() };
-    this.#commits = new Commits(
-      db,
-      path,
-      this.#hooks(),
-      sharing ?? (db.memory ? null : (options.disk ?? new WalSync(path))),
-    );
+    const disk = shared?.disk ?? (db.memory ? null : (options.disk ?? new WalSync(path)));
+    this.#commits = new Commits(db, path, this.#hooks(), disk);
     const reading = this.#reading;
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
     this.tables = { db, write: (write) => this.#commits.run(() => () => this.#afterDecided(write)), read: reading };
     this.#shared = {
       path,
       reading,
-      isShared: member !== null,
       newSalt: options.salts ?? saltsOf(randomBytes),
       configs: new Configs(db),
       ledger: new Ledger(db),
@@ -199,7 +191,6 @@ export class SqliteStore implements Store {
       },
       committed: () => {
         this.#mark?.note(this.#rows.last);
-        this.#rows.committed();
         this.#outbox.committed();
         for (const tell of this.#told.splice(0)) tell();
       },
@@ -246,7 +237,7 @@ export class SqliteStore implements Store {
    */
   async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
     while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
-    if (this.#former !== null) return { rows: [], next: null };
+    if (this.#mustRecover) return { rows: [], next: null };
     return this.#reading(() => this.#outbox.lease(limit, at));
   }
 
@@ -254,22 +245,14 @@ export class SqliteStore implements Store {
     return this.#outbox.settle(row, settlement, (write, durable) => this.#commits.run(() => write, durable));
   }
 
-  /** Applies the changes of other processes. Does nothing when this process owns the store alone. */
-  catchUp(): Promise<void> {
-    return this.#commits.catchUp();
-  }
-
-  /** Where one process owns the file, all entries in flight belonged to the previous owner. */
-  async recover(dead?: string): Promise<readonly HumanMessage[]> {
-    if (this.#copy !== null) return this.#takeOver(this.#copy.publisher, dead);
-    if (dead !== undefined && dead !== this.#former) return this.#reading(() => this.#inbox.unapplied());
+  recover(): Promise<readonly HumanMessage[]> {
     const told = this.#isRestored ? this.#tellRestored() : DONE;
     const recovered = this.tables.write(() => {
       this.#outbox.recover(this.#isRestored ? 'all' : this.#endedWell ? 'noted' : 'first');
       noteTold(this.#db);
       this.#isRestored = false;
       this.#endedWell = false;
-      this.#former = null;
+      this.#mustRecover = false;
       return this.#inbox.unapplied();
     });
     return told.then(() => recovered);
@@ -313,13 +296,13 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Erases texts from rows, file and log. Backups keep them. In a shared store, the file of a copy can keep them until
-   * it is made anew. Rejects with a `StoreError` when another program reads the file: the rows are erased then, and the
+   * Erases texts from rows, file and log. Backups keep them. In a shared store, the copies of processes that stand by
+   * can keep them until they are made anew. Rejects with a `StoreError` when another program reads the file: the rows are erased then, and the
    * log still holds the texts; erase again later.
    */
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
-    if (await this.#forgetTexts(this.#copy === null ? writeAnew : giveBack)) return erased;
+    if (await this.#forgetTexts(writeAnew)) return erased;
     const why =
       'the log of the file still has them, because another program reads the database, such as a backup or the check of Conch itself';
     throw new StoreError(
@@ -328,92 +311,17 @@ export class SqliteStore implements Store {
     );
   }
 
-  /**
-   * Calls the listener when texts were erased or pruned, by another process only when they were texts of a journal. The
-   * listener must drop kept texts.
-   */
+  /** Calls the listener when texts were erased or pruned. The listener must drop kept texts. */
   onErased(listener: () => void): void {
     this.#onErased.push(listener);
   }
 
   #undone(error: unknown): void {
     this.#told = [];
-    for (const part of [this.#inbox, this.#outbox, this.#shared.configs, this.#rows]) part.undone();
-    for (const keeper of this.#hosted.values()) keeper.forget();
-    if (error !== null) this.#options.failed?.(error);
-  }
-
-  async #takeOver(publisher: Publisher, dead?: string): Promise<readonly HumanMessage[]> {
-    if (dead !== undefined) await publisher.bury(dead);
-    await this.catchUp();
-    const others = this.#outbox
-      .workers()
-      .filter((worker) => (dead === undefined ? worker !== this.owner : worker === dead));
-    const gone = others.length === 0 ? [] : await publisher.goneOf(others);
-    if (gone.length > 0)
-      await this.tables.write(() => {
-        for (const worker of gone) this.#copy?.replica.markGone(worker);
-        this.#outbox.takeOver(gone);
-      });
-    return this.tables.write(() => this.#inbox.unapplied());
-  }
-
-  #publish(): Promise<(() => void) | null> | null {
-    if (this.#copy === null) return null;
-    const { replica, publisher } = this.#copy;
-    const keys = [...this.#hosted].flatMap(([name, keeper]) =>
-      keeper.refused().map(({ key, owner }) => replica.keyCheck(name, key, owner?.id ?? null)),
-    );
-    const workers = this.#outbox.reliedOn().map((worker) => replica.workerCheck(worker));
-    return publisher.publish([...keys, ...workers]);
-  }
-
-  /** Folds nothing until the replica was filled once. */
-  async #takeIn(): Promise<void> {
-    const { replica, publisher } = this.#copy ?? {};
-    const isFirst = !this.#isCopied;
-    for await (const { rows, position } of publisher?.changes() ?? []) {
-      const tell = this.#db.transaction(() => {
-        const applied = replica?.apply(rows) ?? [];
-        return isFirst ? [] : applied.flatMap((each) => this.#adopt(each) ?? []);
-      })();
-      if (replica !== undefined) replica.position = position;
-      this.#rows.committed();
-      for (const each of tell) each();
-    }
-    if (!isFirst) return;
+    for (const part of [this.#inbox, this.#outbox, this.#shared.configs]) part.undone();
     this.#rows.load();
-    this.#outbox.load();
-    this.#isCopied = true;
-  }
-
-  #adopt({ table, line, isNew, isGone }: AppliedRow): (() => void) | null {
-    const n = Number(line);
-    if (table === 'outbox' && !isGone) this.#outbox.adopt(n, isNew);
-    const row = table === 'journal' && !isGone ? this.#rows.read(n) : null;
-    const owner = row === null ? null : this.#rows.owner(row.machine);
-    if (row === null || owner === null) return null;
-    const keeper = this.#hosted.get(owner.name);
-    if (isNew && keeper !== undefined) return keeper.adopt(owner, row);
-    // Notes the row as the end of its journal, for a machine that this process hosts later.
-    if (isNew) return this.#rows.adopt(owner, row) ?? null;
-    this.#refold(owner);
-    return null;
-  }
-
-  /**
-   * Called when another process erased texts of a journal, or pruned the journal. Folds the journal anew, because the
-   * state may still hold erased texts.
-   */
-  #refold(owner: Owner): void {
-    const keeper = this.#hosted.get(owner.name);
-    const snapshot = this.#rows.snapshot(owner.name, owner.key);
-    const [last, ...before] = snapshot === null ? [] : this.#rows.back(this.#rows.end(snapshot));
-    if (keeper === undefined || last === undefined) return;
-    const folded = keeper.foldOn(owner, null, [last, ...before].toReversed());
-    this.#rows.store(owner, { tail: last, ...folded });
-    keeper.forget();
-    for (const listener of this.#onErased) listener();
+    for (const keeper of this.#hosted.values()) keeper.forget();
+    this.#options.failed?.(error);
   }
 
   /**
@@ -433,7 +341,7 @@ export class SqliteStore implements Store {
 
   async close(): Promise<void> {
     await this.#commits.close(() => this.#afterDecided(() => this.#storeAll()));
-    await this.#copy?.publisher.leave();
+    await this.#options.shared?.leave();
     this.#mark?.close();
     this.#mark = null;
   }
@@ -509,14 +417,6 @@ export class SqliteStore implements Store {
       throw storeError(error, this.#options.path);
     }
   };
-}
-
-type Copy = { readonly replica: Replica; readonly publisher: Publisher };
-
-function copyOf(db: Database, shared: StoreOptions['shared']): Copy | null {
-  if (shared === undefined) return null;
-  const replica = new Replica(db);
-  return { replica, publisher: new Publisher(shared.log, shared.member.worker, replica, shared.told) };
 }
 
 const DONE = Promise.resolve();

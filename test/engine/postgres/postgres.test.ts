@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { Client } from 'pg';
 import { afterAll, describe, expect, test } from 'vitest';
 import { fillPostgres } from '../../../src/engine/postgres/offline.ts';
 import { openPostgresLog } from '../../../src/engine/postgres/postgres-log.ts';
-import { SLOTS } from '../../../src/engine/shared/shared-log.ts';
 import type { SharedLog } from '../../../src/engine/shared/shared-log.ts';
 import { portContract } from '../port-contract.ts';
 import { leaderContract, sharingContract } from '../sharing-contract.ts';
@@ -71,68 +71,32 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
       const where = placed();
       const log = await openPostgresLog(where);
       const { worker } = await log.join();
+      await log.lead(worker);
       await expect(fillPostgres(where)(moved('store', 10))).rejects.toMatchObject({ code: 'locked' });
-      await log.commit({
-        worker,
-        number: 1,
-        changes: [{ table: 'memory', id: 'a', row: '1', known: null }],
-        checks: [],
-      });
+      await log.commit({ worker, number: 1, rows: [{ table: 'memory', id: 'a', row: '1' }] });
       await log.leave(worker);
       await log.close();
       await expect(fillPostgres(where)(moved('store', 10))).rejects.toThrow(/holds another store already/);
     });
   });
 
-  describe('a shared log in PostgreSQL', () => {
-    test('writes a repeated group once', async () => {
-      const log = await place()();
-      const { worker } = await log.join();
-      const changes = [{ table: 'memory', id: 'a', row: '1', known: null }];
-      const group = { worker, number: 1, changes, checks: [] };
-      expect([await log.commit(group), await log.commit(group)]).toEqual([
-        { state: 'taken', position: 1 },
-        { state: 'taken', position: 1 },
-      ]);
-      await log.close();
-    });
-
-    test('writes no request that arrives after a later one', async () => {
-      const log = await place()();
-      const { worker } = await log.join();
-      const group = (number: number, row: string) =>
-        log.commit({ worker, number, changes: [{ table: 'memory', id: '1', row, known: null }], checks: [] });
-      expect(await group(1, '"old"')).toEqual({ state: 'taken', position: 1 });
-      expect(await group(2, '"new"')).toEqual({ state: 'taken', position: 2 });
-      expect(await group(1, '"old"')).toEqual({ state: 'overtaken' });
-      expect((await log.pull(0)).rows).toEqual([{ table: 'memory', id: '1', row: '"new"', position: 2 }]);
-      await log.close();
-    });
-
-    test('gives slots of gone workers to others', async () => {
-      const log = await place()();
-      const [one, two] = [await log.join(), await log.join()];
-      await log.bury(one.worker);
-      const three = await log.join();
-      expect([one.slot, two.slot, three.slot]).toEqual([0, 1, 0]);
-      expect((await log.living()).toSorted()).toEqual([two.worker, three.worker].toSorted());
-      await log.close();
-    });
-
-    test('refuses a process with a message when all slots are taken', async () => {
-      const where = { url: server?.url ?? '', schema: `s_${randomUUID().replaceAll('-', '').slice(0, 20)}` };
-      const log = await openPostgresLog(where);
-      const client = new Client({ connectionString: where.url });
-      await client.connect();
-      await client.query(
-        `INSERT INTO ${where.schema}.workers (worker, name, slot, state, beat)
-         SELECT 'w' || n, 'host', n, 'living', now() FROM generate_series(0, ${SLOTS - 1}) AS n`,
-      );
-      await expect(log.join()).rejects.toThrow('1024 processes share this store already.');
-      await client.query(`UPDATE ${where.schema}.workers SET state = 'left' WHERE slot = 7`);
-      expect(await log.join()).toMatchObject({ slot: 7 });
-      await client.end();
-      await log.close();
-    });
+  test('a log of the time when every process wrote is taken over', async () => {
+    const where = { url: server?.url ?? '', schema: `o_${randomUUID().replaceAll('-', '').slice(0, 20)}` };
+    const client = new Client({ connectionString: where.url });
+    await client.connect();
+    const former = readFileSync(new URL('schema-4.sql', import.meta.url), 'utf8');
+    await client.query(former.replaceAll(/\bconch\b/g, where.schema));
+    const log = await openPostgresLog(where);
+    const { rows } = await log.pull(0);
+    expect(rows.map(({ table, id }) => [table, id])).toEqual([
+      ['memory', '["a","b"]'],
+      ['ledger', '[1,2048,0]'],
+    ]);
+    const { worker, logId } = await log.join();
+    expect([logId, await log.lead(worker)]).toEqual(['old', true]);
+    expect(await log.commit({ worker, number: 1, rows: [{ table: 'memory', id: '["a","b"]', row: null }] })).toBe(true);
+    expect(await log.pull(7)).toMatchObject({ rows: [{ id: '["a","b"]', row: null }], position: 8 });
+    await log.close();
+    await client.end();
   });
 });

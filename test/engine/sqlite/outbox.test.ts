@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../src/turns/floor/react.ts';
-import type { Member } from '../../../src/engine/shared/shared-log.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { Outbox } from '../../../src/engine/sqlite/outbox.ts';
 import type { Lease, Settlement } from '../../../src/engine/port.ts';
@@ -30,9 +29,9 @@ class Box {
   #outbox: Outbox;
   #row = 0;
 
-  constructor(db = openDatabase(':memory:'), changes: Partial<FloorStoreOptions> = {}, member: Member | null = null) {
+  constructor(db = openDatabase(':memory:'), changes: Partial<FloorStoreOptions> = {}) {
     this.#db = db;
-    this.#outbox = new Outbox(db, 'box', member);
+    this.#outbox = new Outbox(db, 'box');
     this.#uses = floorUses(options(':memory:', changes)).outbox;
   }
 
@@ -130,14 +129,13 @@ test.each([
   expect(seen).toEqual([...rows.map((length) => ['announce', length, 0]), ['offer', null, 0], ['post', 5, 0]]);
 });
 
-test.each(['in one life', 'after a restart', 'in a store that processes share'])(
+test.each(['in one life', 'after a restart'])(
   'T67 the answer to a question that has several parts edits each of them, %s',
   (life) => {
     const db = openDatabase(':memory:');
     const words = ({ kind }: { readonly kind: string }) =>
       kind === 'approval' ? 'word '.repeat(50).trim() : 'allowed';
-    const member = life.includes('share') ? { worker: 'one', slot: 3, logId: 'log' } : null;
-    const outbox = new Box(db, { questionLimit: () => 100, words }, member);
+    const outbox = new Box(db, { questionLimit: () => 100, words });
     const asked = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: '' } as const;
     const answered = {
       kind: 'answered',

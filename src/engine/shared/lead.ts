@@ -1,0 +1,169 @@
+import type { Database } from 'better-sqlite3';
+import { StoreError, sentence, storeError } from '../errors.ts';
+import { MIGRATIONS, openDatabase } from '../sqlite/open.ts';
+import type { StoreOptions } from '../sqlite/sqlite.ts';
+import { defined } from '../../lib/defined.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
+import { Heart, SILENT_MS } from './heart.ts';
+import { LogDisk } from './log-disk.ts';
+import type { RequestsTold } from './log-disk.ts';
+import { changesOf, writerOf } from './replica.ts';
+import type { SharedLog } from './shared-log.ts';
+
+const SILENT = `${SILENT_MS / 1_000} seconds`;
+
+/** A shared store, in the process that leads. Closing the store ends the beats and leaves the log. */
+export type Led<Store> = {
+  readonly store: Store;
+  /** True while nobody can have declared this process dead. Only then may the process post and prompt. */
+  readonly mayAct: () => boolean;
+};
+
+/** Dependencies of `lead`, besides the log. */
+export type LeadParts = {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** Called when another process leads and this one waits, and when this one leads. */
+  readonly told: (state: 'waits' | 'leads') => void;
+  /**
+   * Called once when another process declared this one dead, or when this process leads and the log does not answer its
+   * beats for `SILENT_MS`.
+   */
+  readonly lost: (error: StoreError) => void;
+  /** Called when a beat, or reading the log, fails: once, until requests succeed again. */
+  readonly unreached: (error: unknown) => void;
+  /** Called after each request that writes. */
+  readonly requests?: RequestsTold;
+  /** Aborted when this process stops. Neither `lost` nor `unreached` is called after that. */
+  readonly stopping: AbortSignal;
+};
+
+/**
+ * Joins a log and waits to lead. The log holds the data: the file at `path`, this process's copy, is made anew and
+ * follows the log. When this process leads, `make` makes the store of the copy, and only this process writes.
+ *
+ * One process of a log leads at a time. When it ends, another one leads within about a second; when it dies, within
+ * about seven. Resolves with `null` when this process stops before it leads. Rejects when the copy cannot be opened or
+ * written, and when this process is declared dead before it leads. In these cases it has left the log and closed it.
+ */
+export async function lead<Options extends StoreOptions, Store>(
+  options: Options,
+  log: SharedLog,
+  make: (db: Database, options: Options) => Store,
+  parts: LeadParts,
+): Promise<Led<Store> | null> {
+  let end = (): Promise<void> => log.close();
+  try {
+    const { worker, logId } = await log.join();
+    end = async () => {
+      await log.leave(worker).catch(() => undefined);
+      await log.close();
+    };
+    const db = openDatabase(options.path, MIGRATIONS, undefined, true);
+    try {
+      const heart = await untilLeads({ log, worker, db }, parts);
+      if (heart !== null) {
+        const { timers, requests } = parts;
+        const disk = new LogDisk({ log, worker, changes: changesOf(db), timers, ...defined({ told: requests }) });
+        const left = end;
+        end = () => (heart.stop(), left());
+        const store = make(db, { ...options, shared: { worker, logId, disk, leave: end } });
+        return { store, mayAct: () => heart.mayAct };
+      }
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+    db.close();
+    await end();
+    return null;
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+type Follower = { readonly log: SharedLog; readonly worker: string; readonly db: Database };
+
+/** Beats, and writes the changes of the log into `db` until this worker leads. Resolves with the beating heart. */
+async function untilLeads(
+  { log, worker, db }: Follower,
+  { clock, timers, told, lost, unreached, stopping }: LeadParts,
+): Promise<Heart | null> {
+  const leads = Promise.withResolvers<boolean>();
+  let state: 'new' | 'waits' | 'leads' = 'new';
+  let looking: Promise<void> | null = null;
+  const faults = firstFault((error) => !stopping.aborted && unreached(error));
+  const follow = followerOf(log, db);
+  const tryToLead = async (): Promise<void> => {
+    await follow();
+    const isLeader = await log.lead(worker);
+    if (isLeader) await follow();
+    else if (state === 'waits') return;
+    state = isLeader ? 'leads' : 'waits';
+    told(state);
+    if (isLeader) leads.resolve(true);
+  };
+  const look = async (): Promise<void> => {
+    if (state !== 'leads') await tryToLead();
+    faults.over();
+  };
+  const failed = (error: unknown): void =>
+    state === 'new' && error instanceof StoreError ? refuse(error) : faults.add(error);
+  const refuse = (error: StoreError): void => {
+    heart.stop();
+    leads.reject(error);
+  };
+  const over = (error: StoreError): void => {
+    refuse(error);
+    if (!stopping.aborted) lost(error);
+  };
+  const heart: Heart = new Heart({
+    log,
+    worker,
+    clock,
+    timers,
+    onMissed: faults.add,
+    onBeat: () =>
+      void (looking ??= look()
+        .catch(failed)
+        .finally(() => (looking = null))),
+    onBuried: () => over(new StoreError('buried', sentence('buried', '', ''))),
+    // A process that stands by does not act, and can wait for the log.
+    onSilent: () => state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', SILENT))),
+  });
+  stopping.addEventListener('abort', () => leads.resolve(false), { once: true });
+  if (await leads.promise) return heart;
+  heart.stop();
+  return null;
+}
+
+/** Returns a function that writes all changes of the log since its last call into `db`. */
+export function followerOf(log: SharedLog, db: Database): () => Promise<void> {
+  const write = writerOf(db);
+  let position = 0;
+  return async () => {
+    for (let isAll = false; !isAll;) {
+      const changes = await log.pull(position);
+      try {
+        write(changes.rows);
+      } catch (error) {
+        throw storeError(error, db.name);
+      }
+      ({ position, isAll } = changes);
+    }
+  };
+}
+
+/** Reports one fault of a series: `add` reports the first one, `over` ends the series, `isOn` says if one goes on. */
+export function firstFault(told: (fault: unknown) => void) {
+  let isOver = true;
+  return {
+    add: (fault: unknown): void => {
+      if (isOver) told(fault);
+      isOver = false;
+    },
+    over: () => void (isOver = true),
+    isOn: () => !isOver,
+  };
+}
