@@ -268,4 +268,7 @@ function environment(): Record<string, string> {
 }
 
 const FILE = 'README.txt';
-const SETTINGS = ['-c', 'user.name=check', '-c', 'user.email=check@invalid'];
+const SETTINGS = ['user.name=check', 'user.email=check@invalid', 'core.excludesFile=/dev/null'].flatMap((setting) => [
+  '-c',
+  setting,
+]);

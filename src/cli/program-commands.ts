@@ -429,13 +429,13 @@ export function ctlCall(words: readonly string[], { channel, json, help }: Optio
 }
 
 /**
- * Joins words into one command line. A word with spaces is quoted. A single word, and a word with quotes, are not
+ * Joins words into one command line. An empty word, and a word with spaces, are quoted. A single word, and a word with quotes, are not
  * changed.
  */
 export function operatorLine(words: readonly string[]): string {
   const [only, second] = words;
   if (only !== undefined && second === undefined) return only;
-  return words.map((word) => (/^[^"]*\s[^"]*$/.test(word) ? `"${word}"` : word)).join(' ');
+  return words.map((word) => (/^$|^[^"]*\s[^"]*$/.test(word) ? `"${word}"` : word)).join(' ');
 }
 
 function ctl(call: CtlCall): Promise<ExitCode> {

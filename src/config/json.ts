@@ -106,8 +106,9 @@ class Survey {
   #failed(code: string, offset: number, at: { readonly line: number; readonly column: number }): void {
     if (this.#fault === null) {
       this.line = at.line + 1;
-      const rest = this.#text.slice(offset).split('\n', 1)[0] ?? '';
-      const found = offset >= this.#text.length ? 'the end of the file' : JSON.stringify(rest.slice(0, 20));
+      // One character: what follows can be a secret.
+      const [first] = this.#text.slice(offset, offset + 2);
+      const found = first === undefined ? 'the end of the file' : JSON.stringify(first);
       this.#fault = { found, column: at.column + 1 };
     }
     if (code === 'InvalidCharacter')

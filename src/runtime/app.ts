@@ -312,6 +312,7 @@ export class App {
   }
 
   #intake(adapter: ChatAdapter): Intake {
+    const keep = (work: () => Promise<void>): void => void this.#retrying(work).catch(this.#parts.onBroken);
     return intakeFor(adapter, this.runs.people, {
       message: (message) => this.#receive(adapter, message),
       amend: (change) => this.#manager.amend(change),
@@ -320,8 +321,8 @@ export class App {
       thread: (thread) => this.#thread(thread),
       disconnected: () => this.#sync.lost(adapter),
       reconnected: ({ missed }) => this.#sync.back(adapter, missed),
-      suspend: (channel, why) => void this.#suspensions.suspend(channel, why).catch(this.#parts.onBroken),
-      restore: (channel) => void this.#suspensions.restore(channel).catch(this.#parts.onBroken),
+      suspend: (channel, why) => keep(() => this.#suspensions.suspend(channel, why)),
+      restore: (channel) => keep(() => this.#suspensions.restore(channel)),
       broken: this.#parts.onBroken,
     });
   }

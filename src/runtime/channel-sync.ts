@@ -77,11 +77,14 @@ export class ChannelSync {
 
   /** Called when the connection is lost: stops grants in all channels of the platform. */
   lost(adapter: ChatAdapter): void {
-    this.#contact(adapter).link = null;
-    this.#ports.log.warn({ adapter: adapter.name }, 'connection lost; no turn is granted until it is restored');
+    const contact = this.#contact(adapter);
+    contact.link = null;
+    const { channelsOf, log, manager, retrying } = this.#ports;
+    log.warn({ adapter: adapter.name }, 'connection lost; no turn is granted until it is restored');
     this.#do(async () => {
       this.note(adapter);
-      await this.#ports.manager.lose(this.#ports.channelsOf(adapter));
+      // Not after `back`: nobody would lift the floors again.
+      await retrying(async () => contact.link === null && (await manager.lose(channelsOf(adapter))));
     });
   }
 
@@ -246,10 +249,10 @@ export class Suspensions {
     return this.#next(async () => {
       const { texts, manager, log } = this.#ports;
       if (texts.recall(OWNER, channel) !== null) return;
-      log.warn({ channel, why }, 'channel suspended');
       const { state } = await manager.apply(channel, { type: 'stop', by: BY });
       const kept = texts.remember(OWNER, channel, JSON.stringify({ why, paused: state.condition !== 'paused' }));
       await Promise.all([kept, manager.apply(channel, { type: 'pause', by: BY })]);
+      log.warn({ channel, why }, 'channel suspended');
     });
   }
 
@@ -259,10 +262,10 @@ export class Suspensions {
       const { texts, manager, log } = this.#ports;
       const kept = texts.recall(OWNER, channel);
       if (kept === null) return;
-      log.info({ channel }, 'channel can be used again');
       const { paused } = keptSchema.parse(JSON.parse(kept));
       const goesOn = paused && manager.floor(channel)?.condition === 'paused';
       await Promise.all([texts.forget(OWNER, channel), goesOn && manager.apply(channel, { type: 'resume', by: BY })]);
+      log.info({ channel }, 'channel can be used again');
     });
   }
 

@@ -4,7 +4,7 @@ import { ctlCall, endSignal, operatorLine, replayed } from '../../src/cli/progra
 import { VARIABLES } from '../../src/config/environment.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { callOf } from './call.ts';
-import { parseLine } from '../../src/turns/commands/parse.ts';
+import { lineWords, parseLine } from '../../src/turns/commands/parse.ts';
 
 const CTL_USAGE = 'Usage: conch ctl [command...] [--channel <id>] [--json]';
 
@@ -105,6 +105,10 @@ describe('the command line', () => {
   test('quotes a name with spaces in the line for Conch', () => {
     const line = operatorLine(['floor', 'grant', 'Dev Two']);
     expect(parseLine(line)).toMatchObject({ ok: true, invocation: { values: { agent: 'Dev Two' } } });
+  });
+
+  test('keeps an empty argument in the line for Conch', () => {
+    expect(lineWords(operatorLine(['a', '', 'b']))).toEqual(['a', '', 'b']);
   });
 
   test('keeps the quotes of an argument in the line for Conch', () => {

@@ -53,7 +53,7 @@ describe.skipIf(server === null)('two Conches on a store in PostgreSQL', () => {
       await untilSays(second, 'stands by');
       const ask = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${second.port}/${path}`);
       await expect.poll(() => ask('livez').catch(() => null)).toMatchObject({ status: 200 });
-      const answers = await Promise.all(['livez', 'healthz', ''].map(ask));
+      const answers = await Promise.all(['livez?probe=1', 'healthz', ''].map(ask));
       expect(answers.map(({ status }) => status)).toEqual([200, 503, 503]);
       expect(await answers[2]?.text()).toMatch(/^This Conch stands by/);
       const told = await runConch(places[1] as Place, { argv: ['workers'] });

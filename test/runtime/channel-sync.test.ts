@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { AdapterError, ChatError } from '../../src/adapters/port.ts';
 import type { History, Position } from '../../src/adapters/port.ts';
@@ -96,6 +97,26 @@ describe('the connection to a platform', () => {
     await until(() => store.floors.state(CHANNEL)?.catchingUp === false);
     expect(store.floors.state(CHANNEL)).toMatchObject({ epoch: 1, turn: { agent: 'dev' } });
     expect(store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m7', 'm8']);
+    await app.stop();
+  });
+
+  test('stops grants, and ends nothing, when it is lost while another program writes to the database', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, intake, until, broken } = await program(place.file(), time);
+    await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    const other = new Database(place.file());
+    other.exec('BEGIN IMMEDIATE');
+    intake().disconnected();
+    intake().suspend(CHANNEL, 'it was archived');
+    for (let turn = 0; turn < 5; turn += 1) await time.settle();
+    other.exec('ROLLBACK');
+    other.close();
+    await until(
+      () => store.floors.state(CHANNEL)?.catchingUp === true && store.keyValues.recall('suspended', CHANNEL) !== null,
+      () => time.advance(500),
+    );
+    expect(broken).toEqual([]);
     await app.stop();
   });
 

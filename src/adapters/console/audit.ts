@@ -151,18 +151,29 @@ export async function exportCalls(
     'Content-Disposition': 'attachment; filename="conch-audit.jsonl"',
     'Cache-Control': 'no-store',
   });
-  await pipeline(linesOf(source, parsed.data), response).catch((error: unknown) => {
-    // The response is destroyed when the caller disconnected, which is no error, and also when a read failed.
-    if (!response.destroyed) throw error;
-  });
+  const failed: unknown[] = [];
+  const lines = linesOf(source, parsed.data, (error) => failed.push(error));
+  // Fails also when the caller disconnected, which is no error.
+  await pipeline(lines, response).catch(() => undefined);
+  if (failed.length > 0) throw failed[0];
   return null;
 }
 
-async function* linesOf(source: AuditSource, wanted: AuditWanted): AsyncGenerator<string> {
-  const calls = source.calls(wanted);
-  for (let step = calls.next(); step.done !== true; step = calls.next()) {
-    if (typeof step.value === 'number') await pause();
-    else if (isWanted(step.value, wanted)) yield `${JSON.stringify(step.value)}\n`;
+/** Calls `failed` with the error of a read. */
+async function* linesOf(
+  source: AuditSource,
+  wanted: AuditWanted,
+  failed: (error: unknown) => void,
+): AsyncGenerator<string> {
+  try {
+    const calls = source.calls(wanted);
+    for (let step = calls.next(); step.done !== true; step = calls.next()) {
+      if (typeof step.value === 'number') await pause();
+      else if (isWanted(step.value, wanted)) yield `${JSON.stringify(step.value)}\n`;
+    }
+  } catch (error) {
+    failed(error);
+    throw error;
   }
 }
 

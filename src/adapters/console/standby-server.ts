@@ -15,7 +15,7 @@ const ANSWERS: Readonly<Record<string, Reply>> = {
  */
 export async function serveStandby(port: number, log: FaultLog): Promise<() => Promise<void>> {
   const http = createQuietServer();
-  const answerTo = (path = ''): Reply => ANSWERS[path] ?? { status: 503, body: STANDS_BY };
+  const answerTo = (url = ''): Reply => ANSWERS[url.split('?', 1)[0] ?? ''] ?? { status: 503, body: STANDS_BY };
   guardServer(http, { request: ({ url }, response) => reply(response, answerTo(url)) }, log);
   const place = { host: '127.0.0.1', port };
   await listenOn(http, place).catch((error: NodeJS.ErrnoException) => {

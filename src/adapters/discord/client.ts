@@ -95,9 +95,9 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
   const closed = new Map<string, { readonly channel: ChannelId; readonly until: Instant; readonly error: ChatError }>();
   const send = async (call: Call): Promise<unknown> => {
     const key = `${call.what} ${call.channel}`;
-    const refusal = closed.get(key);
+    // A webhook may post where the bot may not.
+    const refusal = isWebhookCall(call) ? undefined : closed.get(key);
     if (refusal !== undefined && clock.now() < refusal.until) throw refusal.error;
-    closed.delete(key);
     try {
       return await rest[call.method](call.route, optionsOf(call));
     } catch (error) {

@@ -92,7 +92,8 @@ const guildSchema = z.object({
 const reactionSchema = z.object({
   channel_id: snowflakeSchema,
   message_id: snowflakeSchema,
-  emoji: z.object({ name: z.string().nullish() }),
+  /** `id`: of a server's own emoji, whose name people choose. */
+  emoji: z.object({ id: z.string().nullish(), name: z.string().nullish() }),
   member: memberSchema.extend({ user: userSchema }).nullish().catch(null),
 });
 const inGuildSchema = z.object({ guild_id: snowflakeSchema });
@@ -128,7 +129,8 @@ function takeReaction(
   { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>,
 ): Promise<unknown> | null {
   const { places, interactions } = here;
-  const kind = reactionKind(reaction.emoji.name ?? '');
+  const { id, name } = reaction.emoji;
+  const kind = id == null ? reactionKind(name ?? '') : null;
   const author = reaction.member?.user;
   if (kind === null || author == null || author.bot === true || places.at(channel) === null) return null;
   return here.push(channelId(channel), async () => {

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
 import type { OutgoingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
+import { exportCalls } from '../../../src/adapters/console/audit.ts';
 import type { AuditRow, AuditWanted } from '../../../src/turns/tool-calls.ts';
 import { auditRow, fakeAudit, openPage, sessionOf, stand } from './fakes.ts';
 import type { FakeAudit, Page, Stand } from './fakes.ts';
@@ -171,6 +173,23 @@ describe('the export', () => {
       .split('\n')
       .map((line): unknown => JSON.parse(line));
     expect(rows).toEqual(audit.rows.filter(({ agent }) => agent === 'qa').toReversed());
+  });
+
+  test('is cut off when the calls cannot be read, and rejects with the error for the log', async () => {
+    const source = Object.assign(fakeAudit(), {
+      calls: () => {
+        throw new Error('the database is damaged');
+      },
+    });
+    const answered = Promise.withResolvers<unknown>();
+    const server = createServer((_request, response) => {
+      exportCalls({ response, query: '' }, source).then(answered.resolve, answered.resolve);
+    });
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    await expect(fetch(`http://127.0.0.1:${port}/`).then((got) => got.text())).rejects.toThrow();
+    expect(await answered.promise).toMatchObject({ message: 'the database is damaged' });
+    server.close();
   });
 
   test('is available to a program with the token', async () => {

@@ -888,7 +888,7 @@ describe('a reaction', () => {
     await started();
     const { id } = discord.write('ann', discord.channel, 'The list lacks a header');
     discord.bot('beep', discord.channel, 'noted');
-    for (const emoji of ['🎉', '🎫', '✅', '👎🏽']) discord.react('ann', id, emoji);
+    for (const emoji of ['🎉', '🎫', '✅', '👎🏽', 'ticket:88', 'white_check_mark:89']) discord.react('ann', id, emoji);
     discord.react('beep', id, '✅');
     discord.unreact('ann', id, '✅');
     discord.write('ann', discord.channel, 'hm');

@@ -100,6 +100,17 @@ describe('a channel without webhooks', () => {
   });
 });
 
+describe('a channel where the bot may not post', () => {
+  test('still gets the posts of agents through its webhook', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
+    rig.server.permit(rig.server.channel, 'SendMessages', 'deny');
+    await expect(rig.outgoing.post(rig.channel, post(null, 'An announcement.'))).rejects.toThrow('Missing Permissions');
+    await rig.outgoing.post(rig.channel, post(DEV, 'Two.'));
+    expect(rig.conversation()).toEqual(['Dev: One.', 'Dev: Two.']);
+  });
+});
+
 describe('a lost webhook', () => {
   test('row 43: is created again when a moderator deleted it', async () => {
     rig = await sendingRig();
