@@ -11,14 +11,14 @@ const instant = z.number();
 const number = z.number();
 const limit = z.strictObject({ budget: z.enum(BUDGETS), used: number, max: number });
 
-/** A limit that was reached, with its numbers. */
+/** A reached limit of a channel, such as the turns of an exchange: the amount used, and the maximum. */
 export type Limit = Frozen<z.infer<typeof limit>>;
 
-/** A question about files in an agent's folder. */
+/** Fields of the question to people whether to trust files in an agent's folder. */
 export const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
 /**
- * The decision about the files in an agent's folder. `left`: not trusted, and not asked again. `null`: the question was
- * withdrawn.
+ * Fields of the decision whether to trust files in an agent's folder. `choice`: `left` when the files are not trusted
+ * and Conch does not ask again; `null` when the question was withdrawn.
  */
 export const trustAnswered = {
   agent,
@@ -32,8 +32,8 @@ export const trustAnswered = {
 export const REVIEW_OUTCOMES = ['passed', 'passed with notes', 'stalled', 'limit', 'failed', 'cancelled'] as const;
 
 /**
- * A review waits for people. `positions`: the reviewer's last verdict, and the primary agent's reason of the last finding
- * that is disputed. Each is left out if there is none.
+ * A review waits for a decision of people. `positions`: the reviewer's last verdict, and why the primary agent disputes
+ * a finding (the last disputed one). Each is left out if there is none.
  */
 const reviewAsks = z.strictObject({
   kind: z.literal('reviewAsks'),
@@ -46,8 +46,8 @@ const reviewAsks = z.strictObject({
 });
 
 /**
- * A line about a ticket of a crew. It edits the post of the last line with the same `id` and `about`, if no message or
- * other announcement came between. With `goesOn`, it edits that post also if one came between.
+ * A line about a ticket of a crew. Edits the post of the last line with the same `id` and `about`, if no line of the
+ * conversation and no other new announcement came between. With `goesOn`, edits that post in any case.
  */
 const ticketLine = z.strictObject({
   kind: z.literal('ticket'),
@@ -57,12 +57,12 @@ const ticketLine = z.strictObject({
   goesOn: z.literal(true).exactOptional(),
 });
 
-/** Announcements of an open task. */
+/** Announcements about a review or ticket while it goes on. */
 export const taskTold = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
 
 /**
- * The report at the end of a review. `tokens`, `costMicros`: of its turns. `detail`: the iterations, the open findings
- * or the reviewer's last words, and the best commit.
+ * The report at the end of a review. `tokens`, `costMicros`: used by the review's turns. `detail`: the iterations, the
+ * open findings or the reviewer's last words, and the best commit.
  */
 const reviewReport = z.strictObject({
   kind: z.literal('reviewOver'),
@@ -82,9 +82,9 @@ export const taskReport = z.discriminatedUnion('kind', [reviewReport, ticketLine
 const FIELDS = {
   timeout: { agent },
   waitTimeout: { agent },
-  /** `also`: lost agents that the replaced announcement named. */
+  /** An agent was lost mid-turn. `also`: agents lost before, which the edited announcement names. */
   disconnect: { agent, cause: z.string(), also: z.array(agent).exactOptional() },
-  /** `lost`: the agents that were lost last, mid-turn, with the reason. */
+  /** No agent is available. `lost`: agents that were lost mid-turn just before, and the reason. */
   nobody: { lost: z.strictObject({ agents: z.array(agent), cause: z.string() }).exactOptional() },
   /**
    * A message names no agent where one is needed, or (`named`) only agents that cannot answer. `example`: the first
@@ -101,8 +101,8 @@ const FIELDS = {
   /** A request for approval. `until`: deadline for the decision. */
   approval: { agent, ...questionSchema.omit({ shown: true, approval: true }).shape, until: instant.exactOptional() },
   /**
-   * The end of a request. Replaces the request in the channel. `approval`: the approval's id in the run. `callOutcome`:
-   * set once the outcome of the call is known.
+   * A request was decided or closed. Edits the request's post. `approval`: the approval's id in the run. `callOutcome`:
+   * set once the outcome of the allowed tool call is known.
    */
   answered: {
     agent,
@@ -113,16 +113,19 @@ const FIELDS = {
   },
   /** A request that was denied because nobody could be asked. */
   unasked: { agent, title: z.string(), why: z.string() },
-  /** The first call of a run that the rules deny. */
+  /** A tool call that the rules deny. Announced for the first such call of a run. */
   forbidden: { agent, title: z.string(), why: z.string() },
-  /** The tools of an agent's server are unavailable, or available again. */
+  /** The tools of an agent's MCP server are unavailable. `toolsBack`: they are available again. */
   toolsGone: { agent, server: z.string(), why: z.string() },
   toolsBack: { agent, server: z.string() },
   /** A rule was revoked. `by`: the person's name. */
   revoked: { agent, rule: z.string(), by: z.string() },
-  /** An agent is not started because of files in its folder. `detail`: their names, effects and beginnings. */
+  /** An agent is not started because of files in its folder. `detail`: the files' names, effects and beginnings. */
   trust: trustAsked,
-  /** Replaces the question about an agent's files. `choice`: `null` when no decision is needed any more. */
+  /**
+   * People decided whether to trust an agent's files, or no decision is needed any more (`choice` is `null`). Edits the
+   * question's post.
+   */
   trustAnswered: { ...trustAnswered, at: instant },
   /** The state of a background run. `failed`: true when it waits for Retry or Discard, false when it is retried. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
@@ -132,8 +135,8 @@ const FIELDS = {
 };
 
 /**
- * Reads an announcement. Earlier versions announced each turn of a review; such an announcement is read as a line that
- * changes nothing.
+ * Parses an announcement. Earlier versions announced each turn of a review; such an announcement is read as an empty
+ * ticket line, which does not change the floor.
  */
 export const announcementSchema = z.preprocess(
   (read) =>
@@ -150,14 +153,14 @@ export type Announcement = Tagged<'kind', typeof FIELDS>;
 
 type Kind = Announcement['kind'];
 
-/** The announcements of some kinds. */
+/** The announcements of the kinds `K`. */
 export type AnnouncementOf<K extends Kind> = Extract<Announcement, { readonly kind: K }>;
 
 type Switch = { [S in keyof FloorSettings]: FloorSettings[S] extends boolean ? S : never }[keyof FloorSettings];
 
 /**
- * `key`: default is the kind and the agent; a list is put after the kind. `shownIf`: the setting that shows the
- * announcement; default is always.
+ * `key` returns the announcement's key; a list is joined after the kind. Default: the kind and the agent. `shownIf`:
+ * the setting that must be on to show the announcement. Default: always shown.
  */
 type Rule<K extends Kind> = {
   readonly key?: (announcement: AnnouncementOf<K>) => string | readonly string[];
@@ -168,8 +171,9 @@ type Rule<K extends Kind> = {
 export const OUTAGE = 'outage';
 
 /**
- * The rules of each kind. Announcements with the same key are about one event or its repetition, so that the later can
- * edit the earlier. Texts of people and agents appear in a key as a digest, because erasing does not reach keys.
+ * The key and the setting of each kind of announcement. Announcements with the same key are about one event or its
+ * repetition, so that the later can edit the earlier. Texts of people and agents appear in a key as a digest, because
+ * an erasure does not reach keys.
  */
 const RULES: { readonly [K in Kind]: Rule<K> } = {
   timeout: { shownIf: 'announceTimeouts' },
@@ -198,7 +202,7 @@ const RULES: { readonly [K in Kind]: Rule<K> } = {
   ticket: { key: ({ id, about }) => `ticket:${id}:${about}` },
 };
 
-/** The key of an announcement. */
+/** The key of an announcement. Announcements with the same key are about one event or its repetition. */
 export function announcementKey(announcement: Announcement): string {
   return keyBy(announcement.kind, announcement);
 }

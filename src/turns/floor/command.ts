@@ -20,13 +20,22 @@ const instant = z.number();
 const by = z.string();
 /** The epoch that the command's button was drawn under. The command of an outdated button is refused. */
 const drawn = { epoch: z.number().exactOptional() };
-/** The agent, and the epoch of its turn. Under an older epoch, all commands but `spend` are refused. */
+/**
+ * Fields of an agent's act: the agent, and the epoch of its turn. Under an older epoch, all acts but `spend` are
+ * refused.
+ */
 const act = { agent, epoch: z.number() };
 
-/** The person who continued a paused run or (`completes`) had it completed: id, and name for people. */
+/**
+ * The person who continued a paused run, or (`completes`) completed the run. `by`: the person's id. `name`: the name
+ * for people.
+ */
 const decided = z.strictObject({ by, name: z.string(), completes: z.literal(true).exactOptional() }).exactOptional();
 
-/** A request to people. `unaskable`: why nobody can be asked. `key`: the request's random key, added by the store. */
+/**
+ * Fields of a request for approval. `unaskable`: why nobody can be asked. `key`: the request's random key, added by the
+ * store.
+ */
 const asking = {
   approval: askedApprovalSchema,
   unaskable: z.string().exactOptional(),
@@ -37,11 +46,11 @@ const PERSON = {
   receive: {
     id: message,
     addressed: z.array(agent),
-    /** The platform's sort key. The shorter key sorts first; keys of equal length sort as text. */
+    /** The message's sort key on its platform. The shorter key sorts first; keys of equal length sort as text. */
     order: z.string().exactOptional(),
-    /** The rule by which the message is not for agents. Such a message is only recorded. */
+    /** The rule that keeps the message from agents. Such a message is only recorded. */
     ignore: z.string().exactOptional(),
-    /** A program wrote the message. Such a message resets no usage, and ends no stop and no limit. */
+    /** A program wrote the message. Such a message resets no usage, and ends neither a stop nor a reached limit. */
     fromProgram: z.boolean().exactOptional(),
   },
   edit: { id: message },
@@ -55,7 +64,7 @@ const OPERATOR = {
   grant: { by, agent, feedback: feedbackSchema.exactOptional() },
   skip: { by, agent: agent.exactOptional(), ...drawn },
   extend: { by, ms: z.number(), ...drawn },
-  /** Decides about the request with this number. `key`: the key of the request that the button was drawn for. */
+  /** Decides the request whose number is `question`. `key`: the request's key, if a button decided. */
   decide: {
     by,
     name: z.string().exactOptional(),
@@ -66,7 +75,7 @@ const OPERATOR = {
     reason: z.string().exactOptional(),
     always: z.string().exactOptional(),
   },
-  /** Announces that a person with that name revoked a rule. */
+  /** Announces that the person `name` revoked a rule of the agent. */
   tellRevoked: { name: z.string(), agent, rule: z.string() },
   pause: { by, ...drawn },
   resume: { by, ...drawn },
@@ -81,13 +90,16 @@ const OPERATOR = {
 
 const AGENT = {
   join: { agent },
-  /** `error`: the code of the session's failure, and whether another session opens by itself. */
+  /** An agent disconnected. `error`: the code of the session's failure, and whether another session opens by itself. */
   leave: {
     agent,
     cause: z.string(),
     error: z.strictObject({ code: z.string(), recoverable: z.boolean() }).exactOptional(),
   },
-  /** `workedAt`: the agent's last sign of work, when Conch itself says the remaining text. Default: now. */
+  /**
+   * Posts a text of the holder. `workedAt`: the agent's last sign of work, when Conch posts the rest of the agent's
+   * text. Default: now.
+   */
   say: { ...act, text: z.string(), mentions: z.array(agent), workedAt: instant.exactOptional() },
   /**
    * A sign of work. `open`: number of open tool calls, permissions and streams. `limitMs`: the longest duration of the
@@ -96,14 +108,14 @@ const AGENT = {
   work: { ...act, open: z.number(), limitMs: z.number().exactOptional() },
   /** Reports usage of tokens and money, also after the end of the turn. */
   spend: { ...act, tokens: z.number(), costMicros: z.number(), use: modelUseSchema.exactOptional() },
-  /** `signalled`: whether the turn signal was seen, or is not needed. */
+  /** Ends the holder's turn. `signalled`: whether the agent gave the turn signal, or needs none. */
   end: {
     ...act,
     outcome: z.enum(['completed', 'passed']),
     signalled: z.boolean(),
     handTo: agent.exactOptional(),
   },
-  /** Waits for an answer of people, or of the agent `of`, whose next turn is the answer. */
+  /** Pauses the holder's turn until people answer, or until the next turn of the agent `of`, which is the answer. */
   wait: { ...act, reason: z.literal('answer'), of: agent.exactOptional() },
   /** The holder calls its first tool, so a run begins. `requestedBy`: the person or program that caused the run. */
   use: {
@@ -121,29 +133,38 @@ const AGENT = {
    * the request was withdrawn.
    */
   withdraw: { ...act, decided },
-  /** The outcome of one injected message. `no-room`: a message that did not fit into the prompt. */
+  /** The outcome of one injected message, or (`no-room`) of a message that did not fit into the prompt. */
   injected: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
   interrupted: act,
-  /** Announces that the tools of a server are unavailable, with the reason, or (`null`) are back. */
+  /**
+   * Announces that the tools of an agent's MCP server are unavailable, and why. `why` is `null`: they are available
+   * again.
+   */
   tellTools: { agent, server: z.string(), why: z.string().nullable() },
-  /** The facilitator's choice; `null` for none. */
+  /**
+   * The facilitator's choice of the next speaker (`next`); `null` for no choice. `ask`: the number of the question to
+   * it.
+   */
   choose: { agent, ask: z.number(), next: agent.nullable() },
 };
 
 const SYSTEM = {
   configure: { settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) },
-  /** The process has started. Nothing is granted until `catchUp`. */
+  /** Conch's process has started. Nothing is granted until `catchUp`. */
   restart: {},
   /** The platform is unreachable. The turn continues, and nothing is granted until `catchUp`. */
   disconnect: {},
-  /** The process stood still for `ms` milliseconds. That time does not count. */
+  /**
+   * Conch's process stood still for `ms` milliseconds. Deadlines move by that time, and budgets of minutes leave it
+   * out.
+   */
   standstill: { ms: z.number() },
-  /** The platform's history was read. `gap`: why a part of it could not be read. */
+  /** The channel's history on the platform was read. `gap`: why a part of it could not be read. */
   catchUp: { gap: z.string().exactOptional() },
-  /** The channel shows the whole request, or (`why`) cannot show it; then the request is denied. */
+  /** The channel shows the whole request. With `why`, the channel cannot show it, and the request is denied. */
   shown: { question: z.number(), key: z.string().exactOptional(), why: z.string().exactOptional() },
   forbidden: { agent, title: z.string(), why: z.string() },
-  /** The outcome of an allowed call. `aside`: of a background run. */
+  /** The outcome of a tool call that people allowed. `aside`: set for a call of a background run. */
   ran: { agent, approval: z.string(), callOutcome: callOutcomeSchema, aside: z.literal(true).exactOptional() },
   beginAside: { agent, run: z.number(), what: z.string() },
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
@@ -159,8 +180,8 @@ const SYSTEM = {
   /** A background run has ended. `report`: its result, posted when nobody holds the floor. */
   endAside: { agent, what: z.string(), report: z.string().exactOptional() },
   /**
-   * An agent is not started, because files in its folder act without asking. People decide whether to trust them. `id`:
-   * the beginning of their digest. `detail`: their names, effects and beginnings.
+   * An agent is not started, because files in its folder take effect before anybody is asked. People decide whether to
+   * trust the files. `id`: the beginning of their digest. `detail`: their names, effects and beginnings.
    */
   askTrust: { agent, id: z.string(), folder: z.string(), detail: z.string() },
   trustShown: { agent, id: z.string() },
@@ -169,16 +190,18 @@ const SYSTEM = {
    * and Conch does not ask about them again. `id`: the beginning of the files' digest.
    */
   answerTrust: { agent, id: z.string(), choice: z.enum(['trusted', 'left']), by: z.string() },
-  /** Withdraws questions about an agent's files, except about the files `keeps` (`null`: withdraws all). */
+  /**
+   * Withdraws the questions about an agent's files, except the question with the id `keeps` (`null`: withdraws all).
+   */
   dropTrust: { agent, keeps: z.string().nullable() },
   /** A review or a ticket begins. Until its end, it replaces the channel's order. */
   beginTask: taskPartsSchema.shape,
   /**
-   * The task asks for a turn of an agent. `brief`: the agent's instructions. `fresh`: the agent gets a new session for
-   * the turn, which remembers nothing.
+   * The task asks for a turn of an agent. `brief`: the agent's instructions. `fresh`: for the turn, the agent gets a
+   * new session, which remembers nothing.
    */
   askTaskTurn: { id: z.string(), agent, ...taskTurnShape },
-  /** The task waits, and asks for no turn until it asks for one anew. */
+  /** The task waits until it asks for a turn again. A turn that it asked for is dropped, if not granted yet. */
   holdTask: { id: z.string() },
   setReviewer: { id: z.string(), reviewer: agent },
   tellTask: { announcement: taskTold },
@@ -186,9 +209,12 @@ const SYSTEM = {
   endTask: { report: taskReport },
   /** The platform refused an agent's text for good. */
   undelivered: { agent, why: z.string() },
-  /** Sent once after a backup was restored, so that no epoch and no number of a request is used twice. */
+  /**
+   * Raises the epoch and the number of requests by `by`. Sent once after a backup was restored, so that no epoch and no
+   * number is used twice.
+   */
   raiseEpoch: { by: z.number() },
-  /** A deadline may have passed. */
+  /** Handles the deadlines that have passed. */
   tick: {},
 };
 
@@ -201,13 +227,13 @@ const COMMANDS = { ...PERSON, ...OPERATOR, ...AGENT, ...SYSTEM };
 /** All commands of a floor. */
 export type Command = Tagged<'type', typeof COMMANDS>;
 
-/** The commands of some types. */
+/** The commands of the types `T`. */
 export type CommandOf<T extends Command['type']> = Extract<Command, { readonly type: T }>;
 
 /** The person who continued a paused run without answering its request, or completed it. */
 export type DecidedBeside = NonNullable<CommandOf<'withdraw'>['decided']>;
 
-/** Returns whether a value is a command of a floor. */
+/** Returns whether a value is a command of a floor. Checks only the command's type. */
 export const isFloorCommand = hasTagOf('type', COMMANDS);
 
 /** Text of the holder that people see while it is generated. A `say` makes it final. */

@@ -51,8 +51,9 @@ function isWhole({ outcome, by }: Extract<Fact, { type: 'turnEnded' }>): boolean
 }
 
 /**
- * What a command does to the holder's draft, which the caller posts before the command. `cut`: the answer is cut off.
- * `broken`: the turn only pauses, or the draft counts as the whole answer. `null`: the draft is not posted.
+ * Returns how a command breaks off the text that the holder generates. The caller posts this draft before the command.
+ * `cut`: the answer is cut off. `broken`: the turn only pauses, or the draft counts as the whole answer. `null`: the
+ * command breaks nothing off, so the draft is not posted.
  */
 export function breakOf(floor: Floor, command: Command, at: Instant): 'cut' | 'broken' | null {
   const { turn } = floor;
@@ -75,7 +76,7 @@ type Deciders = {
   readonly [T in Command['type']]: (decision: DecisionBuilder, command: CommandOf<T>) => Refusal | null;
 };
 
-/** The decider of each command. The caller has checked the operator's rights. */
+/** The function that decides each command. The operator's rights were checked before. */
 const DECIDERS: Deciders = {
   receive,
   edit: amend,

@@ -11,7 +11,9 @@ import { reportAll, tellAnswer } from './decision-builder.ts';
 import type { AnsweredNotice } from './decision-builder.ts';
 import { defined } from '../../../lib/defined.ts';
 
-/** Begins a background run. An agent has at most one, and none while it is disabled or without a seat. */
+/**
+ * Begins a background run. Refuses it if the agent has one. Stops it at once if the agent is disabled or has no seat.
+ */
 export function beginAside(decision: DecisionBuilder, { agent, run, what }: CommandOf<'beginAside'>): Refusal | null {
   if (asideOf(decision.floor, agent) !== undefined) return 'already';
   decision.record({ type: 'asideBegun', agent, run });
@@ -30,7 +32,7 @@ export function tellAside(decision: DecisionBuilder, { agent, run, what, failed 
   return null;
 }
 
-/** Opens the request of a background run. Denies a request at once that nobody can be asked for. */
+/** Opens the request of a background run. Denies the request at once if nobody can be asked. */
 export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, unaskable, until } = command;
   const aside = asideOf(decision.floor, agent);
@@ -53,7 +55,7 @@ function stayAsking(decision: DecisionBuilder, asked: Question, command: Command
   return null;
 }
 
-/** Announces that the agent of a request was restarted: a decision now counts once, for the same request. */
+/** Announces a request again after its agent was restarted: a decision now counts once, for the same request. */
 export function tellRestarted(
   decision: DecisionBuilder,
   asked: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },
@@ -62,7 +64,7 @@ export function tellRestarted(
   decision.announce({ ...askedWords(agent, question), ...(until === null ? {} : { until }) });
 }
 
-/** The question for a request, with its number. The details of a request that nobody can be asked for are dropped. */
+/** The stored form of a new request, with its number. Without details if nobody can be asked. */
 export function questionOf(
   { floor }: Pick<DecisionBuilder, 'floor'>,
   { approval, unaskable, key }: Pick<CommandOf<'request'>, 'approval' | 'unaskable' | 'key'>,
@@ -75,7 +77,7 @@ export function questionOf(
   return { ...asked, detail, ...(always === undefined ? {} : { always: [...always] }) };
 }
 
-/** The announcement of a question. */
+/** The announcement of a request. */
 export function askedWords(agent: AgentId, question: Question): Extract<Announcement, { kind: 'approval' }> {
   const { shown: _shown, approval: _approval, lasting: _lasting, ...told } = question;
   return { kind: 'approval', agent, ...told };
@@ -97,7 +99,7 @@ export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'wit
 }
 
 /**
- * The fields of a notice about a request that was closed without an answer. `decided`: the person who continued or
+ * The fields of the announcement that a request was closed without an answer. `decided`: the person who continued or
  * completed the run.
  */
 export function decidedBeside(decided: DecidedBeside | undefined): Pick<AnsweredNotice, 'choice' | 'by' | 'completes'> {
@@ -107,13 +109,13 @@ export function decidedBeside(decided: DecidedBeside | undefined): Pick<Answered
 
 type Stopped = Pick<FactOf<'asideStopped'>, 'by' | 'why'>;
 
-/** Stops a background run and closes its open request. `why`: set if its agent is disabled or has no seat. */
+/** Stops a background run and closes its open request. `stopped.why`: set if the agent's seat is the reason. */
 export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, stopped: Stopped): void {
   if (question !== undefined) tellAnswer(decision, question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideStopped', agent, ...stopped });
 }
 
-/** Stops a background run whose agent is disabled or has no seat, and announces the reason. */
+/** Stops a background run because of its agent's seat, such as a disabled one, and announces the reason. */
 export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
   stopAside(decision, aside, stopped);
   const of = defined({ run: aside.run });
@@ -136,7 +138,10 @@ export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside
 /** The decision about a request that the channel cannot show whole. */
 export const UNSHOWN = { choice: 'reject', by: null } as const;
 
-/** Marks a background run's request as shown. With `why`, denies the request. Refuses an unknown request. */
+/**
+ * Marks a background run's request as shown. With `why`, the channel cannot show it: denies the request. Refuses an
+ * unknown request.
+ */
 export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { question, why } = command;
   const aside = asideAsking(decision.floor, command);
@@ -161,7 +166,7 @@ export function answerAside(decision: DecisionBuilder, command: CommandOf<'decid
   return null;
 }
 
-/** The number and key of a question, for facts. */
+/** The number and key of a request, for facts. */
 export function namedAs({ question, key }: Question): Pick<Question, 'question' | 'key'> {
   return { question, ...defined({ key }) };
 }

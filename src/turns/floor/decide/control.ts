@@ -54,8 +54,9 @@ export function start(decision: DecisionBuilder): Refusal | null {
 
 /**
  * Grants the floor to an agent for an operator: now if no turn is active or suspended, else as the next turn. Ends the
- * holder's turn if it waits. Resumes the agent's own waiting turn instead, now or once the floor is free. On the floor
- * of a ticket, only resumes waiting turns, because the worker's files may be under test.
+ * turn of another holder that waits. If the agent's own turn waits, resumes that turn instead, now or once the floor is
+ * free; refuses while the turn waits for approval or its generation still stops. On the floor of a ticket, only resumes
+ * waiting turns, because the worker's files may be under test.
  */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
@@ -145,7 +146,7 @@ function beginsAgain(decision: DecisionBuilder): boolean {
   return true;
 }
 
-/** Changes the mode. */
+/** Changes the channel's mode: how messages reach a turn. */
 export function mode(decision: DecisionBuilder, command: CommandOf<'mode'>): Refusal | null {
   const { settings } = decision.floor;
   if (settings.mode === command.mode) return 'already';
@@ -153,7 +154,7 @@ export function mode(decision: DecisionBuilder, command: CommandOf<'mode'>): Ref
   return null;
 }
 
-/** Changes the order, and the queue if agents are named. */
+/** Changes the channel's order. Moves the agents that the command names to the head of the queue. */
 export function order(decision: DecisionBuilder, command: CommandOf<'order'>): Refusal | null {
   const { queue } = decision.floor;
   const wanted = command.queue ?? [];
@@ -183,8 +184,9 @@ export function choose(decision: DecisionBuilder, command: CommandOf<'choose'>):
 }
 
 /**
- * Continues with the facilitator's choice. Without a usable choice, a called agent or the next agent in turn follows. A
- * choice that comes before the history is read counts for nothing: the facilitator is asked again later.
+ * Grants the floor to the agent that the facilitator chose. Without a usable choice, a called agent or the next agent
+ * in turn follows. A choice that comes before the history is read counts for nothing: the facilitator is asked again
+ * later.
  */
 export function facilitatorAnswered(
   decision: DecisionBuilder,
@@ -206,7 +208,7 @@ export function facilitatorAnswered(
   else if (!isOverBudget(decision)) grant(decision, agent);
 }
 
-/** Ends a turn for an operator, and grants the next. */
+/** Ends the turn of an agent, or without `agent` the holder's turn, for an operator. Then advances the floor. */
 export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Refusal | null {
   const turn = command.agent === undefined ? decision.floor.turn : findTurn(decision.floor, command.agent);
   if (turn === null) return command.epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
@@ -217,7 +219,7 @@ export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Ref
   return null;
 }
 
-/** Extends the holder's turn or wait for an operator. Without a holder, extends the first parked turn's wait. */
+/** For an operator, extends the holder's turn or wait. Without a holder, extends the first parked turn's wait. */
 export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>): Refusal | null {
   const turn = decision.floor.turn ?? decision.floor.parked[0];
   const { by, ms, epoch } = command;

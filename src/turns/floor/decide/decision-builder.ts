@@ -22,7 +22,10 @@ export type Decision = Accepted | Refused;
 export class DecisionBuilder {
   readonly at: Instant;
   readonly facts: Fact[] = [];
-  /** Messages that this command routes and that no agent got yet. `dispatch` holds the rest, if there is room. */
+  /**
+   * Messages that this command routes and that no agent got yet. At its end, `dispatch` holds those left, if there is
+   * room.
+   */
   unplaced: readonly Held[] = [];
   /** The floor after the facts so far. Only `record` changes it. */
   floor: Floor;
@@ -37,7 +40,7 @@ export class DecisionBuilder {
     this.facts.push(fact);
   }
 
-  /** Records the fate of a message. `line`: the line, if the message joins the conversation now; else `null`. */
+  /** Records the fate of a message. `line`: the message's line, if it joins the conversation now; else `null`. */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
     const turn = speaking(this.floor);
@@ -64,9 +67,10 @@ export class DecisionBuilder {
   }
 
   /**
-   * Announces an event. The announcement edits the channel's last one when both have the same key, and no line of the
-   * conversation came between. Decisions, requests after a restart, and lines about tickets with `goesOn` always edit
-   * their earlier announcement. A recovery edits only that of its turn, and a gap only one within `SAME_OUTAGE_MS`.
+   * Announces an event. Edits the channel's last announcement if both have the same key and no line of the conversation
+   * came between. Decisions, requests of restarted agents, and lines about tickets with `goesOn` always edit their
+   * earlier announcement. `recovered` edits only the earlier one of the same turn. `gap` edits only one that is less
+   * than `SAME_OUTAGE_MS` old.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
@@ -97,7 +101,7 @@ export class DecisionBuilder {
   }
 }
 
-/** Calls a queued agent ahead of the queue, if the order heeds the caller. Changes nothing for other agents. */
+/** Calls an agent ahead of the queue, if it is queued and the order heeds the caller. */
 export function prioritise(
   decision: DecisionBuilder,
   agent: AgentId,
@@ -137,14 +141,14 @@ function lostBefore({ notice }: Floor): readonly AgentId[] {
   return notice?.key === OUTAGE ? (notice.lost ?? []) : [];
 }
 
-/** The held messages and those of `unplaced`, in the platform's order. */
+/** The held messages and those of `decision.unplaced`, sorted by the platform's sort keys. */
 export function pending(decision: DecisionBuilder): readonly Held[] {
   if (decision.floor.held.length === 0 && decision.unplaced.length < 2) return decision.unplaced;
   const held = decision.floor.held.filter((message) => !decision.unplaced.some((fresh) => fresh.id === message.id));
   return [...held, ...decision.unplaced].sort((a, b) => compareOrder(a.order, b.order));
 }
 
-/** Opens an exchange, or begins the rounds of the open one anew. `renews`: also resets usage. */
+/** Opens an exchange, or begins the rounds of the open exchange anew. If `renews` is not `null`, also resets usage. */
 export function openExchange(decision: DecisionBuilder, renews: 'person' | 'operator' | null): void {
   dropFacilitation(decision);
   if (renews !== null) decision.record({ type: 'usageReset', why: renews });
@@ -210,12 +214,14 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
   });
 }
 
-/** Grants one turn to the agent that answers for an interrupted holder. Its place in the queue stays. */
+/**
+ * Grants one turn to the agent that answers messages for an interrupted holder. The agent keeps its place in the queue.
+ */
 export function grantOnBehalf(decision: DecisionBuilder, agent: AgentId, messages: Turn['unseen']): void {
   begin(decision, agent, { messages: messages.map(({ id }) => id), ...headersOf(messages), keepsPlace: true });
 }
 
-/** The messages that name agents or that programs wrote, for the fact that gives them to an agent. */
+/** For a fact that gives messages to an agent: those messages that name agents or that programs wrote. */
 export function headersOf(
   messages: readonly Pick<Held, 'id' | 'addressed' | 'fromProgram'>[],
 ): Pick<FactOf<'turnGranted'>, 'headers'> {
@@ -275,8 +281,8 @@ type TurnEnd = {
 };
 
 /**
- * Ends a turn. Messages that its agent did not get are held. So are messages that the agent said nothing after, unless
- * they count as answered.
+ * Ends a turn. Messages are held again if the turn's agent did not get them. So are messages that it got and said
+ * nothing after, unless they count as answered.
  */
 export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): void {
   const { agent, epoch, said } = turn;
@@ -324,7 +330,9 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
 /** The announcement that a request was decided or closed. */
 export type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
 
-/** Announces the end of a request in place of the request. Leaves out answers to forms that the channel may not see. */
+/**
+ * Announces the end of a request by an edit of its post. Leaves out answers to forms that the channel must not show.
+ */
 export function tellAnswer(
   decision: DecisionBuilder,
   { question, title, pause, approval, about }: Question,
@@ -347,8 +355,8 @@ export function reportAll(decision: DecisionBuilder): void {
 }
 
 /**
- * Whether as many turns have failed as the exchange allows turns. The exchange's limit leaves failed turns out, so
- * repeated crashes need this second limit.
+ * Whether the number of failed turns has reached the exchange's limit of turns. That limit leaves failed turns out, so
+ * repeated crashes need this second one.
  */
 function failsForEver({ usageSincePerson, settings }: Floor): boolean {
   return (usageSincePerson.failed ?? 0) >= settings.maxTurns;

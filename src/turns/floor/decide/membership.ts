@@ -12,8 +12,8 @@ import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /**
- * Connects an agent. Queues an assigned agent. Continues the holder's turn that waited for the agent. Only marks a
- * disabled agent.
+ * Marks an agent as connected. If it is not disabled, queues it if it is assigned, and continues its turn if it is the
+ * holder and the turn waited for it.
  */
 export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
@@ -31,8 +31,8 @@ export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): R
 }
 
 /**
- * Continues the holder's turn, if a restart suspended it, its interrupted generation stopped, or its wait is over. Does
- * nothing for other agents, and before the history is read.
+ * Continues the turn of `agent`, if it is the holder and a restart suspended the turn, its interrupted generation
+ * stopped, or its wait is over. Does nothing before the history is read.
  */
 export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   const { turn } = decision.floor;
@@ -45,15 +45,15 @@ export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   else if (wait?.ready === true) resume(decision, turn, 'answered');
 }
 
-/** Queues an IDLE agent, at the end or at a place. */
+/** Queues an IDLE agent, at the index `at` or at the end. */
 export function enqueue(decision: DecisionBuilder, agent: AgentId, at?: number): void {
   const place = defined({ place: at });
   decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED', ...place });
 }
 
 /**
- * The place of an agent that comes online: behind agents with fewer turns, then by the channel's list. Last are agents
- * that an operator added, and agents that were configured during the exchange.
+ * The index in the queue of an agent that comes online: behind agents that used fewer rounds, then by the channel's
+ * list. Last are agents that an operator added, and agents that were configured during the exchange.
  */
 function placeOf({ seats, queue, configured }: Floor, agent: AgentId): number {
   if (configured?.seats.every((seat) => seat.agent !== agent) !== false) return queue.length;
@@ -67,7 +67,7 @@ function placeOf({ seats, queue, configured }: Floor, agent: AgentId): number {
   return behind === -1 ? queue.length : tail + behind;
 }
 
-/** Disconnects an agent and forfeits its turn. */
+/** Marks an agent as disconnected and forfeits its turn. */
 export function leave(decision: DecisionBuilder, { agent, cause, error }: CommandOf<'leave'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -175,7 +175,10 @@ export function enable(decision: DecisionBuilder, command: CommandOf<'enable'>):
   return null;
 }
 
-/** Applies the differences between the last configuration and this one. Operators' other changes stay. */
+/**
+ * Applies the settings in which this configuration differs from the last one. Operators' changes of other settings
+ * stay.
+ */
 export function configure(decision: DecisionBuilder, command: CommandOf<'configure'>): Refusal | null {
   const { configured, settings: current, seats: seated } = decision.floor;
   const configuration = { settings: command.settings, seats: command.seats };
@@ -206,7 +209,7 @@ function isSame(a: unknown, b: unknown): boolean {
   return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
 }
 
-/** Removes a seat. Grants wait until all removals are done, because the next agent may be removed too. */
+/** Removes a seat. Does not grant the floor, because the next speaker may be removed too. */
 function drop(decision: DecisionBuilder, agent: SeatSettings['agent']): void {
   const before = seatOf(decision.floor, agent);
   const aside = asideOf(decision.floor, agent);

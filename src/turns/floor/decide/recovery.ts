@@ -10,8 +10,8 @@ import type { AgentId, Question } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /**
- * Restarts the floor: nothing is granted before the history is read. If the restart ended the holder's request,
- * announces that the request is no longer needed.
+ * Called when Conch has started: nothing is granted before the history is read. If the restart ended the holder's
+ * request, announces that the request is no longer needed.
  */
 export function restart(decision: DecisionBuilder): Refusal | null {
   dropFacilitation(decision);
@@ -22,8 +22,8 @@ export function restart(decision: DecisionBuilder): Refusal | null {
 }
 
 /**
- * The milliseconds that a turn with open work has left from a restart: what it had at its start, at most
- * `maxTurnMs` unless more is left, as after an operator's extension. `undefined` for other turns.
+ * The milliseconds from a restart to the hard end of a turn with open work: the turn's length from its start, at most
+ * `maxTurnMs`; more if more is left, as after an operator's extension. `undefined` for other turns.
  */
 function leftAtWork({ floor, at }: DecisionBuilder): number | undefined {
   const { turn, settings } = floor;
@@ -49,7 +49,9 @@ export function disconnect(decision: DecisionBuilder): Refusal | null {
   return null;
 }
 
-/** Delays the deadlines by the `ms` that the process was suspended, because it received no messages meanwhile. */
+/**
+ * Delays the deadlines by the `ms` for which Conch's process was suspended, because it received no messages meanwhile.
+ */
 export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standstill'>): Refusal | null {
   const { turn, parked, facilitation, exchange, asides = [] } = decision.floor;
   const isQuiet = turn === null && parked.length === 0 && facilitation === null;
@@ -59,7 +61,9 @@ export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standst
   return null;
 }
 
-/** Continues grants after the history was read. */
+/**
+ * Called when the channel's history was read: routes the messages that were held until then, and allows grants again.
+ */
 export function catchUp(decision: DecisionBuilder, command: CommandOf<'catchUp'>): Refusal | null {
   const gap = command.gap ?? null;
   if (!decision.floor.catchingUp) return 'already';
@@ -90,7 +94,7 @@ function forfeit(decision: DecisionBuilder, agent: AgentId): void {
   decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
 }
 
-/** Announces a text of an agent that the platform refused for good. */
+/** Announces that the platform refused a text of an agent for good. */
 export function undelivered(decision: DecisionBuilder, { agent, why }: CommandOf<'undelivered'>): null {
   decision.announce({ kind: 'undelivered', agent, why });
   return null;

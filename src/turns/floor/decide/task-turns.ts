@@ -6,7 +6,7 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, finish, openExchange, recall } from './decision-builder.ts';
 import { advance, goOn } from './turns.ts';
 
-/** Begins a task, and resets usage. `within`: the open task, which rests meanwhile. */
+/** Begins a task, and resets usage. `within`: the id of the open task, which rests until this one ends. */
 export function beginTask(decision: DecisionBuilder, command: CommandOf<'beginTask'>): Refusal | null {
   const { type: _type, ...parts } = command;
   const { primary, reviewer, within } = parts;
@@ -41,7 +41,7 @@ export function holdTask(decision: DecisionBuilder, { id }: CommandOf<'holdTask'
   return null;
 }
 
-/** Another agent reviews in the open task from now on. */
+/** Makes another agent the reviewer of the open task. */
 export function setReviewer(decision: DecisionBuilder, { id, reviewer }: CommandOf<'setReviewer'>): Refusal | null {
   if (decision.floor.task?.id !== id) return 'not-asked';
   if (findSeat(decision.floor, reviewer) === undefined) return 'not-seated';
@@ -60,8 +60,8 @@ export function tellTask(decision: DecisionBuilder, { announcement }: CommandOf<
 }
 
 /**
- * Ends the task and announces its report. Its turn ends too, also a turn that waits without the floor. The end of an
- * outer task ends no turn.
+ * Ends a task and announces its report. Ends all turns that the task asked for, also those without the floor. The end
+ * of a task that rests behind another one ends no turn.
  */
 export function endTask(decision: DecisionBuilder, { report }: CommandOf<'endTask'>): Refusal | null {
   const { task } = decision.floor;

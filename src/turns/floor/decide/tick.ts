@@ -8,7 +8,7 @@ import { afterInterrupt, goOn } from './turns.ts';
 import type { Turn } from '../floor.ts';
 import type { Instant } from '../../../lib/time.ts';
 
-/** The most deadlines that one tick handles. More means that a deadline does not go away. */
+/** The most deadlines that one tick handles. More would mean that a handled deadline does not go away. */
 const MAX_DUE = 100;
 
 /** Handles every deadline that has passed, earliest first. */
@@ -52,7 +52,7 @@ function meet(decision: DecisionBuilder, due: Deadline): void {
   }
 }
 
-/** After a hang, the agent gets no turn until it joins again. */
+/** Ends a turn that timed out. After a hang, marks its agent as disconnected: it gets no turn until it joins again. */
 function expire(decision: DecisionBuilder, turn: Turn): void {
   const { agent } = turn;
   const hung = isHung(turn, { at: decision.at, timeoutMs: seatOf(decision.floor, agent).timeoutMs });
@@ -63,7 +63,7 @@ function expire(decision: DecisionBuilder, turn: Turn): void {
 
 /**
  * Whether the agent gave no sign of work before the timeout. A turn at its hard end with recent work did not hang, nor
- * did a suspended turn, or a turn with an open call whose end is not known.
+ * did a suspended turn, or a turn with open work whose end is not known.
  */
 function isHung(turn: Turn, { at, timeoutMs }: { readonly at: Instant; readonly timeoutMs: number }): boolean {
   if (turn.status !== 'active' || turn.deadlineAt === null) return false;

@@ -4,8 +4,8 @@ import type { TrustQuestion } from '../floor.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 
 /**
- * Asks people whether to trust an agent's files, once while the question is open. Withdraws questions about other files
- * of the agent.
+ * Asks people whether to trust the files in an agent's folder. Refuses while the same question is open. Withdraws
+ * questions about other files of the agent.
  */
 export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust'>): Refusal | null {
   const { agent, id, folder, detail } = command;
@@ -17,7 +17,7 @@ export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust
   return null;
 }
 
-/** Marks the question as shown. */
+/** Marks the question about an agent's files as shown in the channel. */
 export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'trustShown'>): Refusal | null {
   const question = asked(decision, agent, id);
   if (question === undefined) return 'stale-question';
@@ -34,7 +34,7 @@ export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answe
   return null;
 }
 
-/** Withdraws the questions about an agent's files, except about the files `keeps`. */
+/** Withdraws the questions about an agent's files, except the question with the id `keeps`. */
 export function dropTrust(decision: DecisionBuilder, { agent, keeps }: CommandOf<'dropTrust'>): Refusal | null {
   const old = (decision.floor.trust ?? []).filter((each) => each.agent === agent && each.id !== keeps);
   for (const question of old) close(decision, question, { choice: null, by: null });

@@ -28,8 +28,8 @@ import type { AgentId, MessageId } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /**
- * Advances a free floor: posts reports, resumes a parked turn whose wait is over, grants the next speaker, asks the
- * facilitator, or rests.
+ * Advances a free floor. Posts reports of background runs. Then resumes a parked turn whose wait is over, grants the
+ * floor to the next speaker, asks the facilitator, or closes the exchange.
  */
 export function advance(decision: DecisionBuilder): void {
   reportAll(decision);
@@ -69,15 +69,17 @@ function rest(decision: DecisionBuilder): void {
   advance(decision);
 }
 
-/** Routes held messages, unless a person stopped the floor, and advances the floor. */
+/** Opens an exchange for held messages, unless the floor is stopped, and advances the floor. */
 export function goOn(decision: DecisionBuilder): void {
   if (!decision.floor.stopped) wake(decision);
   advance(decision);
 }
 
 /**
- * Routes the messages that wait for a free floor. If the order opens for messages, opens or restarts the exchange. A
- * new message of a person, or an operator (`asked`), ends a stop or an exchange's limit; a program's message does not.
+ * Opens an exchange for the pending messages, or begins the rounds of the open exchange anew, if the order opens for
+ * messages. Calls the agents that the messages name. A new message of a person, or an operator (`asked`), also ends a
+ * stop or a reached limit of the exchange; a program's message does not. Without an available agent, the messages
+ * become unrouted.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
   if (pending(decision).length === 0) return;
@@ -134,12 +136,12 @@ function unroute(decision: DecisionBuilder): void {
   if (decision.floor.exchange !== null) decision.record({ type: 'exchangeClosed', reason: 'done' });
 }
 
-/** The most prompts in a turn for messages that the holder may lack. */
+/** The most times that a turn is prompted again with messages that its agent may lack. */
 const MAX_REPROMPTS = 3;
 
 type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request' | 'injected'>;
 
-/** Wraps a decider of acts: the act counts only from the holder under its epoch. */
+/** Wraps a function that decides acts of agents: refuses acts that do not come from the holder under its epoch. */
 export function byHolder<A extends Act>(
   act: (decision: DecisionBuilder, command: A, turn: Turn) => Refusal | null,
 ): (decision: DecisionBuilder, command: A) => Refusal | null {
@@ -151,8 +153,8 @@ export function byHolder<A extends Act>(
 }
 
 /**
- * Why an act does not come from the holder; `null` when it does. A waiting turn may still report injections. It may say
- * texts while its request is open, unless a restart ended its generation.
+ * The refusal of an act that does not come from the holder; `null` for none. The agent of a waiting turn may still
+ * report injections. It may also say texts while its request is open, unless a restart ended its generation.
  */
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';
@@ -172,8 +174,8 @@ export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null 
 }
 
 /**
- * Longest time of open tool calls on the floor of a ticket, in milliseconds, unless the agent gives a limit. Each call
- * that opens or closes begins the time anew.
+ * Longest time of open tool calls on the floor of a ticket, in milliseconds, if the agent gives no limit itself. Each
+ * call that begins or ends starts the time anew.
  */
 const TICKET_CALL_MS = 1_800_000;
 
@@ -187,8 +189,8 @@ export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }:
 }
 
 /**
- * Applies the outcome of an injection. Reports of a waiting turn count too, also without the floor: a message that the
- * agent did not get then ends the turn's wait for people.
+ * Applies the outcome of an injected message, also of a waiting turn with or without the floor. If that turn waits for
+ * people and its agent did not get the message, ends the wait.
  */
 export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>): Refusal | null {
   const { agent, epoch, id, outcome } = command;
@@ -261,7 +263,7 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
   return floor.seats.every(({ agent: other, status }) => other === agent || status === 'OFFLINE' || status === 'IDLE');
 }
 
-/** Records usage, also after the end of the turn. */
+/** Records usage of tokens and money, also after the end of the turn. */
 export function spend(decision: DecisionBuilder, command: CommandOf<'spend'>): Refusal | null {
   if (findSeat(decision.floor, command.agent) === undefined) return 'not-seated';
   const { agent, epoch, tokens, costMicros, use } = command;
@@ -290,8 +292,9 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
 }
 
 /**
- * Records an edit or a deletion, as a new line of the conversation. No line: a held message outside the conversation,
- * and the deletion of a message that no agent got. A deleted message that is held is ignored.
+ * Records that a message was edited or deleted, as a new line of the conversation. Adds no line for a held message
+ * outside the conversation, nor for the deletion of a message that no agent got. A deleted message that is held is
+ * ignored.
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
@@ -313,7 +316,7 @@ export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' 
   return null;
 }
 
-/** Routes a message by the mode. Holds a message that cannot be delivered now. */
+/** Routes a message by the channel's mode. Holds a message that cannot be delivered now. */
 export function dispatch(decision: DecisionBuilder, message: Held): void {
   const { turn, parked } = decision.floor;
   if (answersParked(decision, message)) return;
@@ -335,9 +338,9 @@ function settleUnplaced(decision: DecisionBuilder): void {
 }
 
 /**
- * Continues after the grace of an interruption, or an earlier stop. An `interruptResponder` that can be granted answers
- * the message first, and the turn waits without the floor. Else the turn resumes with the message. Does nothing before
- * the history is read.
+ * Continues after an interrupted generation has stopped, or its grace is over. If the agent `interruptResponder` can be
+ * granted the floor, it answers the message first, and the interrupted turn waits without the floor. Else the
+ * interrupted turn resumes with the message. Does nothing before the history is read.
  */
 export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
   const answers = waitOf(turn)?.answers ?? [];

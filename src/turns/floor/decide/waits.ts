@@ -13,8 +13,8 @@ import type { AgentId, Choice } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /**
- * Pauses the turn until a message, or the asked agent, answers. Without an asked agent, a message that was not
- * injected, or did not fit into the prompt, counts as an answer and ends the wait at once.
+ * Pauses the holder's turn until a message, or the agent `of`, answers. Without `of`, a message that was not injected,
+ * or did not fit into the prompt, counts as an answer and ends the wait at once.
  */
 export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
   if (of !== undefined) return ask(decision, turn, of);
