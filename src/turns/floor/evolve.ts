@@ -155,7 +155,9 @@ function changeTask(floor: Floor, change: (task: FloorTask) => FloorTask): Floor
   return { ...floor, task: change(floor.task) };
 }
 
-/** After the last task, every agent has used up its rounds of the open exchange, if rounds are limited. */
+/**
+ * Removes a task. After the last task, every agent has used up its rounds of the open exchange, if rounds are limited.
+ */
 function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
   const { task, ...floor } = before;
   if (task?.outer !== undefined) {
@@ -188,7 +190,7 @@ function apply<T extends Fact['type']>(
 
 function announced(before: Floor, { key, repeat, announcement }: FactOf<'announced'>, at: Instant): Floor {
   if (key === GAP_KEY) {
-    // A repeated announcement edits its post, so the channel's last announcement stays the same.
+    // A repeated announcement of a gap edits the earlier one, so the channel's last announcement stays the same.
     const notice = repeat > 1 ? before.notice : { key, count: repeat };
     return { ...before, gap: { count: repeat, at }, notice };
   }
@@ -215,7 +217,9 @@ function asideTold(
   return changeAside(floor, agent, ({ failed: _failed, ...aside }) => (failed ? { ...aside, failed } : aside));
 }
 
-/** Keeps an allowed call until its outcome is known. The announcement edits the request's post, so `notice` stays. */
+/**
+ * Stores an allowed tool call until its outcome is known. The announcement edits the request's post, so `notice` stays.
+ */
 function answered(
   floor: Floor,
   { kind: _kind, agent, approval, aside, callOutcome, ...answer }: AnsweredNotice,
@@ -247,7 +251,10 @@ function answered(
 
 type AllowedCall = NonNullable<Turn['allowed']>;
 
-/** The most allowed calls of one turn or background run that wait for their outcome. Older calls are dropped. */
+/**
+ * The most allowed tool calls without a known outcome that the floor keeps of a turn or background run. Older ones are
+ * dropped.
+ */
 const MOST_AWAITED = 20;
 
 type AnsweredNotice = Extract<FactOf<'announced'>['announcement'], { kind: 'answered' }>;
@@ -310,7 +317,10 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
 
 const RANK = { operator: 0, person: 1, agent: 2 } as const;
 
-/** Agents named by operators precede those named by people, then by agents. Within a rank, the first named is first. */
+/**
+ * Orders called agents: first those that operators named, then people, then agents. Within a rank, the first named is
+ * first.
+ */
 function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
   const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
@@ -536,7 +546,7 @@ function delayed(before: Turn, { ms, extensions }: FactOf<'stoodStill'>): Turn {
 
 type TurnBase = Omit<ActiveTurn, 'status' | 'deadlineAt' | 'hardEndAt' | 'silenceAt' | 'openWork'>;
 
-/** The fields that a turn keeps when its status changes. `fresh` is left out: only the prompt of the grant needs it. */
+/** The fields that a turn keeps when its status changes. `fresh` is left out: only the turn's first prompt needs it. */
 function turnBase(turn: Turn): TurnBase {
   return {
     agent: turn.agent,
@@ -566,8 +576,8 @@ function turnBase(turn: Turn): TurnBase {
 }
 
 /**
- * The timeout and the silence deadline of a turn after a sign of work; both `null` while work is open. An operator's
- * extension moves both.
+ * The timeout and the silence deadline of a turn after a sign of work; both `null` while tool calls or other work is
+ * open. An operator's extension moves both.
  */
 function working(
   floor: Floor,
@@ -696,9 +706,9 @@ function restarted(floor: Floor, { leftMs }: FactOf<'disconnected'>, at: Instant
 }
 
 /**
- * A turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is about as far away
- * as it was at the last known sign of work, and at least one timeout. With work open, the fact has that time
- * (`knownMs`); in older journals, the turn's start counts as the last sign.
+ * Suspends a turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is about as
+ * far away as at the last known sign of work, and at least one timeout. If work was open, the fact has that time
+ * (`knownMs`). Journals of earlier versions lack it: the turn's start then counts as the last sign.
  */
 function suspended(
   turn: Exclude<Turn, WaitingTurn>,
@@ -769,7 +779,7 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
   return { ...spoken, seats: shownSeats(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
 
-/** The most UTF-16 units of a turn's text that its state keeps. The beginning is cut. */
+/** The most UTF-16 units of a turn's text that the floor keeps. Of a longer text, the beginning is cut. */
 const LONGEST_WORDS = 32_768;
 
 function joinedWords(before: string | undefined, text: string): string {

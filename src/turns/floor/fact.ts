@@ -26,7 +26,7 @@ const outcome = z.enum(['completed', 'passed', 'lapsed', 'expired', 'forfeited',
 
 const fateSchema = z.discriminatedUnion('state', [
   /**
-   * `to`: the agents that the message went to. `via`: with a prompt, mid-turn, by interrupting the turn, or to observe.
+   * The message went to the agents `to`. `via`: with a prompt, mid-turn, by interrupting the turn, or only to observe.
    */
   z.strictObject({
     state: z.literal('delivered'),
@@ -38,10 +38,13 @@ const fateSchema = z.discriminatedUnion('state', [
   z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
 ]);
 
-/** Of the messages that are new to an agent's turn: those that name or call agents, or that programs wrote. */
+/** The new messages of an agent's turn that name or call agents, or that programs wrote. */
 const headers = z.array(linedSchema.omit({ line: true })).exactOptional();
 
-/** Lines after `afterLine`, up to `uptoLine`, count as new. `messages`: those that the prompt asks to answer. */
+/**
+ * Fields of a fact that prompts an agent. Lines after `afterLine`, up to `uptoLine`, count as new for it. `messages`:
+ * those that the prompt asks to answer.
+ */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message), headers };
 const act = { agent, epoch: number };
 const answered = {
@@ -53,13 +56,15 @@ const answered = {
   /** The person's reason, or the answer to a request that is answered in words. */
   reason: z.string().exactOptional(),
   always: z.string().exactOptional(),
-  /** Set with a decision about a turn's request whose agent was restarted: deadline until which the decision counts. */
+  /** The deadline until which the decision counts. Set when the request is of a turn and its agent was restarted. */
   until: instant.exactOptional(),
 };
 
-/** The fields of each fact as stored. */
+/** The stored fields of each type of fact. */
 export const FACTS = {
-  /** The settings now in effect, and the configuration itself, with which the next configuration is compared. */
+  /**
+   * `settings`: in effect from now on, with operators' changes. `configuration`: compared with the next configuration.
+   */
   configured: { ...configSchemas, configuration: z.strictObject(configSchemas) },
   settingsChanged: {
     settings: configSchemas.settings,
@@ -115,7 +120,7 @@ export const FACTS = {
   turnGranted: {
     ...prompted,
     keepsPlace: z.boolean(),
-    /** The agent that asked and waits for this turn's text. */
+    /** The agent that asked this turn's agent and waits for its text. */
     askedBy: agent.exactOptional(),
     feedback: feedbackSchema.exactOptional(),
     /** Set when the open task asked for this turn. The turn counts neither as a turn of the exchange nor as a round. */
@@ -130,7 +135,7 @@ export const FACTS = {
       z.strictObject({ reason: z.literal('human'), deadlineAt: instant, graceEndAt: instant }),
       z.strictObject({ reason: z.literal('approval'), deadlineAt: instant, question: questionSchema }),
     ]),
-    /** The turn gives up the floor while it waits. */
+    /** Set when the turn gives up the floor while it waits. */
     parked: z.literal(true).exactOptional(),
   },
   /** The channel shows the whole request. From now on people can allow the request. */
@@ -171,14 +176,14 @@ export const FACTS = {
   asideAnswered: { agent, ...answered },
   /** A background run was stopped, by a person or by Conch (`by` is `null`, or `conch` for a suspended channel). */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },
-  /** A background run ended. `report`: the text of a later fact `reported`. */
+  /** A background run ended. `report`: its result, posted later. */
   asideEnded: { agent, report: z.string().exactOptional() },
   /** The report of a background run was posted, while nobody held the floor. */
   reported: { agent, line: number, text: z.string() },
-  /** People are asked about files in the folder of an agent that is not started. */
+  /** People are asked whether to trust files in an agent's folder. Until they decide, the agent is not started. */
   trustAsked: trustAsked,
   trustShown: { agent, id: z.string() },
-  /** The question about an agent's files was decided or withdrawn. */
+  /** People decided whether to trust an agent's files, or the question was withdrawn. */
   trustAnswered: trustAnswered,
   taskBegun: taskPartsSchema.shape,
   taskTurnAsked: { agent, ...taskTurnShape },
@@ -195,8 +200,8 @@ export const FACTS = {
     parked: z.literal(true).exactOptional(),
   },
   /**
-   * The turn or the wait has `ms` milliseconds more. `until`: the timeout of an active turn is not before this instant.
-   * Absent for any other turn, and while work without a known end is open.
+   * An operator gave a turn or its wait `ms` milliseconds more. `until`: the timeout of an active turn is not before
+   * this instant. Absent for any other turn, and while work without a known end is open.
    */
   turnExtended: { agent, ms: number, until: instant.exactOptional(), by: z.string() },
   turnResumed: {
@@ -204,12 +209,12 @@ export const FACTS = {
     /** The part of `messages` that the agent already got in this turn, and that no complete generation answered. */
     open: z.array(message),
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
-    /** The agent that this turn had asked, and whether that agent ended its turn after it said something. */
+    /** The agent whose answer this turn waited for. `answered`: that agent said something, and its turn is over. */
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
     decided: decidedSchema.exactOptional(),
     /**
-     * Set on some resumes without a new message of a person, such as after another agent's answer. The turn then counts
-     * once more, up to the limit of turns.
+     * Set when programs' messages or another agent answered this turn, without a new message of a person. The turn then
+     * counts once more, up to the limit of turns.
      */
     fromProgram,
   },
@@ -227,8 +232,7 @@ export const FACTS = {
     cut: z.array(message).exactOptional(),
     /**
      * Set when the turn was forfeited before its agent said anything. Neither the exchange nor the agent's rounds count
-     * the turn.
-     * Absent once as many turns have failed as the exchange allows.
+     * the turn. Absent once the number of failed turns has reached the exchange's limit of turns.
      */
     uncounted: z.literal(true).exactOptional(),
     /** Set when the agent gave no sign of work before the timeout. */
@@ -244,7 +248,7 @@ export const FACTS = {
   },
   worked: { ...act, open: number, limitMs: number.exactOptional() },
   spent: { ...act, tokens: number, costMicros: number, use: modelUseSchema.exactOptional() },
-  /** The fate of a message was decided. `line`: set when this fact added the message to the conversation. */
+  /** The fate of a message was decided. `line`: set when the message joined the conversation with this fact. */
   messageRouted: {
     id: message,
     fate: fateSchema,
@@ -271,18 +275,21 @@ export const FACTS = {
     repeat: number,
     shown: z.boolean(),
   },
-  /** The epoch and the number of requests were raised after a backup was restored, so that none is used twice. */
+  /**
+   * The epoch and the number of requests were raised after a backup was restored, so that no epoch and no number is
+   * used twice.
+   */
   epochRaised: { by: number },
   /**
-   * The connection to the platform was lost, or (`restart`) the process restarted, which interrupts an open turn.
-   * `leftMs`: set when work was open at the restart; the milliseconds that the holder's turn has left. Journals of
-   * earlier versions lack it, and count from the turn's start.
+   * The connection to the platform was lost, or (`restart`) Conch restarted, which interrupts an open turn. `leftMs`:
+   * set when work was open at the restart; the milliseconds that the holder's turn has left. Absent in journals of
+   * earlier versions: the time left then counts from the turn's start.
    */
   disconnected: { restart: z.boolean(), leftMs: number.exactOptional() },
   /**
-   * The process stood still for `ms` milliseconds. The deadlines of turns, requests and the facilitator move by that
-   * time, and no budget of minutes counts that time. `extensions`: operators' extensions move too. Absent when no turn
-   * was extended, and in journals of earlier versions.
+   * Conch's process stood still for `ms` milliseconds. The deadlines of turns, requests and the facilitator move by
+   * that time, and no budget of minutes counts that time. `extensions`: operators' extensions move too. Absent when no
+   * turn was extended, and in journals of earlier versions.
    */
   stoodStill: { ms: number, extensions: z.literal(true).exactOptional() },
   caughtUp: { gap: z.string().nullable() },
@@ -296,13 +303,13 @@ export const FACTS = {
   },
 };
 
-/** Reads a fact. Throws for an unknown type or field. */
+/** Parses a fact. Throws for an unknown type or field. */
 export const factSchema = taggedUnion('type', FACTS);
 
 /** How a turn ended. */
 export type Outcome = z.infer<typeof outcome>;
 
-/** Why an agent is prompted. */
+/** Why an agent is prompted. `again`: at the end of its turn, it may lack some messages. */
 export type PromptReason = 'grant' | 'resume' | 'again';
 
 /** The fate of a message of a person or a program: delivered, held, unrouted or ignored. */
@@ -311,10 +318,10 @@ export type Fate = Frozen<z.infer<typeof fateSchema>>;
 /** A fact of a channel, in the past tense. Folding all facts of a channel gives its floor. */
 export type Fact = Tagged<'type', typeof FACTS>;
 
-/** The facts of some types. */
+/** The facts of the types `T`. */
 export type FactOf<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
 
-/** The change that each type of fact makes to a floor. */
+/** For each type of fact, the function that returns the floor after it. */
 export type Evolution = {
   readonly [T in Fact['type']]: (floor: Floor, fact: FactOf<T>, at: Instant) => Floor;
 };

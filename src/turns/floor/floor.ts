@@ -10,7 +10,7 @@ import {
 } from './settings.ts';
 import type { ChannelId, FloorSettings } from './settings.ts';
 
-/** The limits that can be reached. */
+/** The names of the limits that a channel can reach. */
 export const BUDGETS = [
   'turns',
   'tokens',
@@ -43,17 +43,19 @@ const seatSchema = z.strictObject({
   /** Lines of the conversation after this one count as new for the agent. */
   seenLine: z.number(),
   /**
-   * Rounds that the agent has used up. Turns that another agent or a task asked for, and turns marked `uncounted`, use
-   * none.
+   * Rounds of the exchange that the agent has used up. Turns that another agent or a task asked for use none, nor do
+   * failed turns marked `uncounted`.
    */
   taken: z.number(),
-  /** Set when the configuration added the agent during this exchange. Such an agent comes last in the queue. */
+  /**
+   * Set when the configuration added the agent during this exchange. Such an agent joins the queue behind the others.
+   */
   added: z.literal(true).exactOptional(),
 });
 
 const fromProgram = z.literal(true).exactOptional();
 
-/** A message of the conversation, with its line or a later one, and the agents that it addresses. */
+/** A message of the conversation, and the agents that it addresses. `line`: the message's line, or a later one. */
 export const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
@@ -67,7 +69,7 @@ const givenSchema = z.strictObject({
   fromProgram,
 });
 
-/** An allowed call whose outcome the floor does not know yet. */
+/** An allowed tool call whose outcome the floor does not know yet. */
 const allowedCall = z.strictObject({ approval: z.string(), answer: answerSchema });
 const allowedCalls = z.array(allowedCall).exactOptional();
 
@@ -75,7 +77,10 @@ const ran = z.literal(true).exactOptional();
 
 const waiting = {
   deadlineAt: instant,
-  /** True when the wait is over. The turn then resumes when its agent is connected; if parked, on a free floor. */
+  /**
+   * True when the wait is over. The turn then resumes when its agent is connected. A turn without the floor also waits
+   * until the floor is free.
+   */
   ready: z.boolean(),
   /** Messages for the prompt of the resumed turn. */
   answers: z.array(linedSchema),
@@ -83,15 +88,17 @@ const waiting = {
 
 const waitSchema = z.discriminatedUnion('reason', [
   /**
-   * `of`: the agent whose next turn is the answer. That turn is not granted yet (`asked`), in progress (`granted`), or
-   * over with text (`answered`) or without (`silent`).
+   * A wait for an answer. `of`: the agent whose next turn is the answer; absent when people answer. That turn is not
+   * granted yet (`asked`), in progress (`granted`), or over with text (`answered`) or without (`silent`).
    */
   z.strictObject({
     reason: z.literal('answer'),
     ...waiting,
     of: z.strictObject({ agent, is: z.enum(['asked', 'granted', 'answered', 'silent']) }).optional(),
   }),
-  /** A message interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` without one. */
+  /**
+   * A message interrupted the turn. `graceEndAt`: deadline for the generation to stop; `null` once none has to stop.
+   */
   z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
   z.strictObject({
     reason: z.literal('approval'),
@@ -99,7 +106,7 @@ const waitSchema = z.discriminatedUnion('reason', [
     question: questionSchema,
     /** Set when a restart ended the generation that made the request. The decision prompts the turn anew. */
     cut: z.literal(true).exactOptional(),
-    /** The decision about the request of the restarted agent, for the agent's next prompt. */
+    /** The decision about a request from before the agent's restart, for the agent's next prompt. */
     decided: decidedSchema.exactOptional(),
   }),
 ]);
@@ -119,7 +126,7 @@ const anyTurn = {
   epoch: z.number(),
   startedAt: instant,
   said: z.boolean(),
-  /** Text said in the turn, at most `LONGEST_WORDS` UTF-16 units: the beginning of a longer text is cut. */
+  /** Text said in the turn, at most 32,768 UTF-16 units: the beginning of a longer text is cut. */
   words: z.string().exactOptional(),
   /** Agents mentioned in the turn's last text. */
   mentions: z.array(agent),
@@ -131,13 +138,13 @@ const anyTurn = {
   /** Messages given to an earlier generation of this turn, which completed. They count as answered. */
   answered: z.array(message),
   reprompts: z.number(),
-  /** Time during the turn in which the process stood still, in milliseconds. Budgets of minutes leave it out. */
+  /** Time during the turn in which Conch's process stood still, in milliseconds. Budgets of minutes leave it out. */
   stoodStillMs: z.number().exactOptional(),
   /** An operator extended the turn until this instant. */
   extendedTo: instant.exactOptional(),
   /** How often the announcement was made, shown or not, that the turn goes on after a restart. Absent: never. */
   recovered: z.number().exactOptional(),
-  /** The agent's place in the queue after the turn; `null` for the end. */
+  /** The agent's place in the queue after the turn; `null` for the end of the queue. */
   place: z.number().nullable(),
   /** Set when the turn uses tools, so that a run belongs to it. */
   run: ran,
@@ -146,7 +153,7 @@ const anyTurn = {
   brief: z.string().exactOptional(),
   fresh: taskTurnShape.fresh,
   apart: taskTurnShape.apart,
-  /** The last allowed call of the turn's run without a known outcome. `alsoAllowed`: the calls before that. */
+  /** The newest allowed tool call of the turn's run without a known outcome. `alsoAllowed`: the older ones. */
   allowed: allowedCall.exactOptional(),
   alsoAllowed: allowedCalls,
 };
@@ -188,7 +195,7 @@ const turnSchema = z.discriminatedUnion('status', [
   }),
 ]);
 
-/** A message of a person or a program that waits. */
+/** A held message of a person or a program. */
 export const heldSchema = z.strictObject({
   id: message,
   addressed: z.array(agent),
@@ -201,13 +208,16 @@ export const heldSchema = z.strictObject({
    * exchange. `agent`: until an agent is available. `start`: until the channel's history is read.
    */
   until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
-  /** `null` until the message is in the conversation; then its line, or a later one. */
+  /** The message's line in the conversation, or a later one; `null` while the message is not in the conversation. */
   line: z.number().nullable(),
   fromProgram,
 });
 
 const exchangeSchema = z.strictObject({
-  /** The start of the exchange, or the last reset of usage in it, moved on by standstills of the process. */
+  /**
+   * The start of the exchange, or the last reset of usage in it; later by the time that Conch's process stood still
+   * since.
+   */
   openedAt: instant,
   /** Turns in a row in which nothing was said. Turns marked `uncounted` are left out. */
   silent: z.number(),
@@ -219,16 +229,16 @@ const usageSchema = z.strictObject({
   turns: z.number(),
   tokens: z.number(),
   costMicros: z.number(),
-  /** Duration of closed exchanges, in milliseconds. The open exchange is not included. */
+  /** Duration of the exchanges that closed since the last reset, in milliseconds. The open exchange is not included. */
   ms: z.number(),
   /** Failed turns that `turns` leaves out, because their agent said nothing. Absent: none. */
   failed: z.number().exactOptional(),
 });
 
-/** The key under which announcements about gaps in the history repeat. */
+/** The key of announcements about gaps in the channel's history. */
 export const GAP_KEY = 'history';
 
-/** The usage after a reset, of a day and of an exchange: nothing. */
+/** Zero usage of a day. `NOTHING_USED`: zero usage of an exchange. */
 export const NOTHING_OF_A_DAY = { tokens: 0, costMicros: 0, ms: 0 };
 export const NOTHING_USED = { turns: 0, ...NOTHING_OF_A_DAY };
 
@@ -243,8 +253,8 @@ const trustSchema = z.strictObject({
 
 /**
  * A task on a floor: a review, or a ticket of a crew. Until its end, it replaces the channel's order. `key`: the key of
- * its machine. `primary`: the agent that works; `reviewer`: the agent that reviews, if any. `signals`: the words by
- * which they end their work. `within`: the id of the open task that rests until this task is over.
+ * the task's state machine. `primary`: the agent that works. `reviewer`: the agent that reviews, if any. `signals`: the
+ * words with which these agents end their work. `within`: the id of the open task that rests until this task is over.
  */
 export const taskPartsSchema = z.strictObject({
   kind: z.enum(['review', 'ticket']),
@@ -313,7 +323,7 @@ export const floorSchema = z.strictObject({
         failed: z.literal(true).exactOptional(),
         question: questionSchema.exactOptional(),
         allowed: allowedCalls,
-        /** Deadline for people's decision. */
+        /** Deadline for the decision about the open request. */
         until: instant.exactOptional(),
       }),
     )
@@ -338,7 +348,7 @@ export const floorSchema = z.strictObject({
    * an operator opens an exchange, or a task begins.
    */
   stopped: z.boolean(),
-  /** True from a start, or from a lost connection, until the channel's history is read. */
+  /** True from a start of Conch, or a lost connection to the platform, until the channel's history is read. */
   catchingUp: z.boolean(),
   /** True after the announcement, shown or not, that no agent is available, until an agent is queued. */
   outage: z.boolean(),
@@ -347,8 +357,8 @@ export const floorSchema = z.strictObject({
   /** The gaps in the history that count as one outage: how many were announced, and when the last one was. */
   gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),
   /**
-   * The announcement that the next one with the same key edits: its key, how often it was made, the agents that it
-   * calls lost. `null` after a new line of the conversation.
+   * The channel's last announcement, which the next one with the same key edits: its key, how often it was made, the
+   * agents that it calls lost. `null` after a new line of the conversation.
    */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
@@ -397,7 +407,7 @@ export function emptyFloor(channel: ChannelId): Floor {
 
 const NO_LIMIT = { tokens: null, costMicros: null, ms: null };
 
-/** Default settings of the specification and the configuration, in the units of the core. */
+/** Default settings of a floor. Durations in milliseconds. */
 export const PLAIN_SETTINGS: FloorSettings = {
   mode: 'inject',
   order: 'round-robin',

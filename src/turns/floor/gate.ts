@@ -25,29 +25,29 @@ export type Obstacle =
   | { readonly why: 'nobody-available' }
   | { readonly why: 'resting'; readonly after: FloorTask['kind'] | 'manual' | 'mention' | 'rounds' | 'nothing' };
 
-/** The obstacles for each asker, in the order in which they are checked. */
+/** For each kind of act, the obstacles that prevent it, in the order in which they are checked. */
 const BLOCKS = {
-  /** A waiting turn that kept the floor. */
+  /** To resume the holder's turn. */
   holder: ['catching-up'],
-  /** A waiting turn without the floor. */
+  /** To resume a waiting turn without the floor. */
   parked: ['catching-up', 'paused', 'taken'],
-  /** The next speaker (`next`), and its turn (`turn`). */
+  /** `next`: to choose the next speaker. `turn`: to grant it a turn. */
   next: ['catching-up', 'paused', 'taken', 'facilitation', 'resting'],
   turn: ['over-budget'],
   /**
-   * Pending messages that would open an exchange. `person`: a new message of a person is among them, or an operator
-   * acts. `program`: neither.
+   * To open an exchange for pending messages. `person`: a new message of a person is among them, or an operator acts.
+   * `program`: neither.
    */
   person: ['catching-up', 'paused', 'taken', 'day-limit', 'nobody-available'],
   program: ['catching-up', 'paused', 'taken', 'limit', 'day-limit', 'stopped', 'nobody-available'],
-  /** A program's message to the holder or a waiting agent. */
+  /** To deliver a program's message to the holder or a waiting agent. */
   aside: ['limit', 'day-limit', 'over-budget', 'stopped'],
-  /** An operator who starts an exchange, or names the next speaker. */
+  /** `start`: an operator starts an exchange. `grant`: an operator names the next speaker. */
   start: ['catching-up', 'paused', 'day-limit', 'nobody-available'],
   grant: ['catching-up', 'paused'],
 } as const satisfies Readonly<Record<string, readonly Obstacle['why'][]>>;
 
-/** The kind of act that needs the floor. */
+/** The kind of an act that obstacles can prevent. */
 export type Asker = keyof typeof BLOCKS;
 
 type Blocking<A extends Asker> = Extract<Obstacle, { readonly why: (typeof BLOCKS)[A][number] }>;
@@ -61,14 +61,14 @@ export function gate<A extends Asker>(floor: Floor, at: Instant, asker: A): Bloc
   return null;
 }
 
-/** The first of these obstacles that applies to an act; `null` for none. */
+/** The first of the obstacles `all` that prevents an act; `null` for none. */
 export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): Blocking<A> | null {
   return all.find((obstacle) => isBlocking(obstacle, asker)) ?? null;
 }
 
 /** All obstacles to a grant now. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
-  // While an agent has a turn, messages have an agent to go to.
+  // While an agent has a turn, messages have an agent to go to, so `nobody-available` is no obstacle.
   const isSomebodyThere = floor.turn !== null || floor.parked.length > 0;
   const all: Obstacle[] = [];
   for (const why of isSomebodyThere ? WITH_SOMEBODY : KINDS) {
@@ -83,7 +83,7 @@ function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is 
   return blocks.includes(obstacle.why);
 }
 
-/** `limit` also finds `day-limit` and `over-budget`: at most one of the three holds. */
+/** The obstacles to look for. `limit` also finds `day-limit` and `over-budget`: at most one of the three holds. */
 const KINDS: readonly Obstacle['why'][] = [
   'catching-up',
   'paused',
@@ -137,11 +137,12 @@ function budgetReached(floor: Floor, at: Instant): Obstacle | null {
 }
 
 /**
- * The reason of a message's fate when no agent is available. Such a message is held; other unrouted messages are not.
+ * Why a message is unrouted when no agent is available. Such a message is held; messages unrouted for another reason
+ * are not.
  */
 export const NOBODY = 'no agent available';
 
-/** The reason of a message's fate when no room was left to hold it. */
+/** Why a message is unrouted when no room is left to hold it. */
 export const OVERFLOW = 'too many held messages';
 
 /** IDLE agents that were alone are queued by the next message, so they count as available. */
@@ -154,7 +155,7 @@ const DAY_MS = 86_400_000;
 
 type Reached = { readonly limit: Limit; readonly until: Instant | null };
 
-/** Priced cost in millionths of a dollar; `null` when there is no price. */
+/** The cost of reported usage in millionths of a dollar; `null` when its price is not known. */
 export function pricedMicros({
   costMicros,
   use,
@@ -171,7 +172,10 @@ export function isUnpriced(spent: Parameters<typeof pricedMicros>[0] & { readonl
   return spent.tokens > 0 && pricedMicros(spent) === null;
 }
 
-/** Duration of exchanges since usage was last reset, in milliseconds, without standstills of the process. */
+/**
+ * Duration of exchanges since usage was last reset, in milliseconds. Leaves out the time that Conch's process stood
+ * still.
+ */
 export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): number {
   return usageSincePerson.ms + (exchange === null ? 0 : at - exchange.openedAt);
 }
@@ -208,10 +212,10 @@ function reached(budget: Limit['budget'], used: number, max: number, until: Inst
   return { limit: { budget, used, max }, until };
 }
 
-/** A sign of the holder's work. */
+/** The command that reports a sign of the holder's work. */
 export type Sign = Extract<Command, { type: 'work' }>;
 
-/** Whether a command only moves the holder's deadline. */
+/** Whether a command is a sign of work that only moves the deadline of the holder's turn. */
 export function isSign({ turn }: Floor, command: Command): command is Sign {
   if (command.type !== 'work' || turn?.status !== 'active') return false;
   return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;

@@ -15,7 +15,7 @@ export type Next =
   | { readonly kind: 'later' };
 
 /**
- * Returns who speaks next when nobody holds the floor and an exchange is open. First come an agent that another one
+ * Returns who speaks next when nobody holds the floor and an exchange is open. First comes an agent that another agent
  * asked, then called agents, then the open task's choice, then the channel's order.
  */
 export function nextUp(floor: Floor): Next {

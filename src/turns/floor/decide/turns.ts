@@ -338,9 +338,9 @@ function settleUnplaced(decision: DecisionBuilder): void {
 }
 
 /**
- * Continues after an interrupted generation has stopped, or its grace is over. If the agent `interruptResponder` can be
- * granted the floor, it answers the message first, and the interrupted turn waits without the floor. Else the
- * interrupted turn resumes with the message. Does nothing before the history is read.
+ * Continues after an interrupted generation has stopped, or its grace is over. If the setting `interruptResponder`
+ * names an agent that can be granted the floor, that agent answers the message first, and the interrupted turn waits
+ * without the floor. Else the interrupted turn resumes with the message. Does nothing before the history is read.
  */
 export function afterInterrupt(decision: DecisionBuilder, turn: Turn): void {
   const answers = waitOf(turn)?.answers ?? [];

@@ -79,7 +79,7 @@ export function request(decision: DecisionBuilder, command: CommandOf<'request'>
   return null;
 }
 
-/** Announces a tool that the rules deny. */
+/** Announces a tool call that the rules deny. */
 export function forbidden(decision: DecisionBuilder, { agent, title, why }: CommandOf<'forbidden'>): null {
   decision.announce({ kind: 'forbidden', agent, title, why });
   return null;
@@ -91,13 +91,13 @@ export function tellRevoked(decision: DecisionBuilder, { agent, rule, name }: Co
   return null;
 }
 
-/** Announces that a server's tools are unavailable, or available again. */
+/** Announces that the tools of an agent's MCP server are unavailable, or available again. */
 export function tellTools(decision: DecisionBuilder, { agent, server, why }: CommandOf<'tellTools'>): null {
   decision.announce(why === null ? { kind: 'toolsBack', agent, server } : { kind: 'toolsGone', agent, server, why });
   return null;
 }
 
-/** Begins the holder's run at its first tool call. */
+/** Begins a run in the holder's turn, at its first tool call. */
 export function use(
   decision: DecisionBuilder,
   { maxTurns, requestedBy, prompt, output }: CommandOf<'use'>,
@@ -110,7 +110,7 @@ export function use(
 }
 
 /**
- * Closes the holder's request without an answer: for its agent, or (`decided`) for a person who continued or completed
+ * Closes the holder's request without an answer: the agent withdrew it, or (`decided`) a person continued or completed
  * the run.
  */
 export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw'>): Refusal | null {
@@ -128,7 +128,7 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   return null;
 }
 
-/** Marks the request as shown. Denies it when it cannot be shown whole; the denial replaces its post. */
+/** Marks a request as shown. With `why`, the channel cannot show the whole request: denies it, and edits its post. */
 export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
@@ -142,8 +142,8 @@ export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): R
 }
 
 /**
- * Applies an operator's decision to the request with this number. A button decides only the request that it was drawn
- * for.
+ * Applies an operator's decision to the request whose number is in the command. A button decides only the request that
+ * it was drawn for.
  */
 export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { turn } = decision.floor;
@@ -157,7 +157,7 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
   return null;
 }
 
-/** Adds the outcome of an allowed call to the announcement of its decision. */
+/** Adds the outcome of an allowed tool call to the announcement that the call was allowed. */
 export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refusal | null {
   const { agent, approval, callOutcome, aside } = command;
   const turn = findTurn(decision.floor, agent);
