@@ -27,7 +27,7 @@ export type Obstacle =
 
 /** For each kind of act, the obstacles that prevent it, in the order in which they are checked. */
 const BLOCKS = {
-  /** To resume the holder's turn. */
+  /** To route a message, or to resume the turn that holds the floor. */
   holder: ['catching-up'],
   /** To resume a waiting turn without the floor. */
   parked: ['catching-up', 'paused', 'taken'],

@@ -28,7 +28,7 @@ export type Policy = {
   readonly summary: string;
   /** The order's summary for agents' prompts. */
   readonly forAgents: string;
-  /** Roles whose call precedes the queue. */
+  /** Roles that can call an agent ahead of the queue. */
   readonly heeds: readonly Caller[];
   /** True when a message opens an exchange. */
   readonly opensForMessages: boolean;
@@ -63,7 +63,7 @@ const ROUND_ROBIN: Policy = {
 };
 
 /**
- * The rules while a task is open. The task chooses the next speaker; a hand-over of an agent calls nobody. In a review,
+ * The rules while a task is open. The task chooses the next speaker; agents cannot call another agent. In a review,
  * agents that people call come first. On a ticket, calls count for nothing, because the worker's files may be under
  * test.
  */

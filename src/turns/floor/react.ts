@@ -101,7 +101,7 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
     for (const message of fact.cut ?? []) done.push({ type: 'receipt', message, receipt: 'cut', epoch });
   }
   const { agent, epoch, outcome, by, hung } = fact;
-  // A turn that its agent has ended runs no generation.
+  // A turn that its agent has ended runs no generation, so there is none to interrupt.
   const isEnded = (outcome === 'completed' || outcome === 'passed') && by === undefined;
   if (isEnded) return [{ type: 'cancel', agent, epoch }, ...done];
   return [...interruption(agent, epoch, floor.settings.interruptGraceMs, hung), ...done];
@@ -161,7 +161,7 @@ export const RECEIPTS = {
 } as const;
 export type Receipt = keyof typeof RECEIPTS;
 
-/** An effect of a fact. */
+/** Something to do because of a fact, such as a prompt or a post. */
 export type Effect =
   /** Asks the holder to answer `messages`. Lines after `afterLine`, up to `uptoLine`, count as new for the agent. */
   | {
@@ -174,9 +174,9 @@ export type Effect =
       readonly messages: readonly MessageId[];
       /** The part of `messages` that the agent already got in this turn, and that no complete generation answered. */
       readonly open: readonly MessageId[];
-      /** The agent that asked for this turn and waits for it. */
+      /** The agent that asked this turn's agent and waits for its text. */
       readonly askedBy?: AgentId;
-      /** The agent that this turn had asked, and whether that agent ended its turn after it said something. */
+      /** The agent whose answer this turn waited for. `answered`: that agent said something, and its turn is over. */
       readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
       readonly decided?: DecidedRequest;
       readonly feedback?: Feedback;
@@ -192,11 +192,13 @@ export type Effect =
       readonly observed: boolean;
       readonly change?: 'edited' | 'deleted';
     }
-  /** Passes a message to a queued or waiting agent as an observer, and to a holder that is not active. */
+  /**
+   * Shows a message to a queued or waiting agent, or to a holder whose turn is not active. The agent need not answer.
+   */
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
   /**
-   * Stops the generation of this epoch or an earlier one. `graceMs` 0 stops it by force. `hung`: if the generation
-   * still runs, also ends the session, which counts an error.
+   * Stops the generation of this epoch or an earlier one. `graceMs`: milliseconds to stop by itself; 0 stops it by
+   * force. `hung`: the turn timed out; ends the session, with an error, if the generation still runs.
    */
   | {
       readonly type: 'interrupt';
@@ -205,9 +207,15 @@ export type Effect =
       readonly graceMs: number;
       readonly hung?: boolean;
     }
-  /** Follows a request's text in the same lane. When this effect is carried out, the channel shows the request. */
+  /**
+   * Follows the post of a request in the same lane. When this effect is carried out, the channel shows the whole
+   * request.
+   */
   | { readonly type: 'offer'; readonly question: number; readonly key?: string }
-  /** As `offer`, for the question about an agent's files. */
+  /**
+   * Follows the post of a question about an agent's files in the same lane. When this effect is carried out, the
+   * channel shows the whole question.
+   */
   | { readonly type: 'offerTrust'; readonly agent: AgentId; readonly id: string }
   | { readonly type: 'ask'; readonly agent: AgentId; readonly ask: number; readonly candidates: readonly AgentId[] }
   /** Cancels pending prompts and injections of this agent with this epoch or an older one. */
@@ -219,7 +227,10 @@ export type Effect =
       readonly line: number;
       readonly text: string;
     }
-  /** With `repeat` of 2 or more, edits the announcement with this key, except a long request. */
+  /**
+   * Posts an announcement. With `repeat` of 2 or more, edits the earlier one with this `key`, unless this is a long
+   * request.
+   */
   | { readonly type: 'announce'; readonly announcement: Announcement; readonly key: string; readonly repeat: number }
-  /** A receipt. With `epoch`, the receipt is shown after all texts of that ended turn are posted. */
+  /** Shows a receipt at a message. `epoch`: shows it only after all texts of the turn with this epoch are posted. */
   | { readonly type: 'receipt'; readonly message: MessageId; readonly receipt: Receipt; readonly epoch?: number };

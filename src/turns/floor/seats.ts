@@ -53,12 +53,12 @@ const ALLOWED: ReadonlySet<string> = new Set(
   TRANSITIONS.flatMap(({ from, to, trigger }) => from.map((each) => `${each} ${to} ${trigger}`)),
 );
 
-/** Whether the table lists a transition. */
+/** Whether `TRANSITIONS` lists a transition of a seat. */
 export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
   return ALLOWED.has(`${from} ${to} ${trigger}`);
 }
 
-/** How many of the newest lines are new to a new session, and to the agent of a new seat. */
+/** How many of the newest lines of the conversation are new to a new session, and to the agent of a new seat. */
 export const LINES_FOR_NEWCOMERS = 50;
 
 /** The seat of an agent; `undefined` when the agent has none at this floor. */
@@ -164,7 +164,7 @@ export function askOf(turn: Turn): Extract<Wait, { reason: 'answer' }>['of'] | n
   return wait?.reason === 'answer' && !wait.ready ? (wait.of ?? null) : null;
 }
 
-/** The asking turn after `agent` got the floor or ended its turn. Unchanged when the turn does not wait for `agent`. */
+/** The turn `asker` after `agent` got the floor or ended its turn. Unchanged when `asker` does not wait for `agent`. */
 export function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answered' | 'silent'): Turn {
   if (asker.status !== 'waiting' || asker.wait.reason !== 'answer' || askOf(asker)?.agent !== agent) return asker;
   return { ...asker, wait: { ...asker.wait, ready: is !== 'granted', of: { agent, is } } };
@@ -181,7 +181,7 @@ export function isOfNow(floor: Floor, epoch: number): boolean {
   return turnsOf(floor).some((turn) => turn.epoch === epoch);
 }
 
-/** Whether an answer is for a question, by number, and by key when a button sent it. */
+/** Whether an answer is for a request: the numbers are equal, and the keys too if the answer has a key. */
 export function isAnswerTo(
   asked: Pick<Question, 'question' | 'key'>,
   answer: { readonly question: number; readonly key?: string },
@@ -195,7 +195,7 @@ export function openQuestion({ turn }: Floor): Question | null {
   return wait?.reason === 'approval' && !wait.ready ? wait.question : null;
 }
 
-/** The question of an agent that was restarted. It has no always-allow rules, because a decision counts once. */
+/** A request after its agent was restarted. It has no always-allow rules, because a decision then counts once. */
 export function restartedAsking({ always: _always, ...question }: Question): Question {
   return { ...question, restarted: true };
 }
@@ -223,7 +223,7 @@ export function cutWait(wait: Wait): Wait {
 
 /**
  * Returns the ended wait of a turn that a restart interrupted, after its request was closed. `null` for other waits,
- * whose generation continues. `decided`: the decision, for the next prompt of an agent that was restarted.
+ * whose generation continues. If the agent was restarted, the wait has the decision (`decided`) for its next prompt.
  */
 export function answeredWait(
   wait: Wait,
@@ -302,7 +302,10 @@ export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion
   return [...ofTurn, ...beside];
 }
 
-/** The id that ties posts to a question: `approval:3`, or `trust:dev a1b2` for files in an agent's folder. */
+/**
+ * The id that ties posts to a request, `approval:3`, or to a question about files in an agent's folder, `trust:dev
+ * a1b2`.
+ */
 export function askedId(
   asked: { readonly question: number } | { readonly agent: AgentId; readonly id: string },
 ): string {
@@ -327,17 +330,17 @@ export function openOn({
 /** An open request or question about files: the agent, the id that ties posts to the question, and a title. */
 export type OpenRequest = { readonly agent: AgentId; readonly id: string; readonly title: string };
 
-/** The open question with a number; `null` for none. */
+/** The open request with a number; `null` for none. */
 export function askedAs(view: Asking, number: number): FloorQuestion | null {
   return askedOn(view).find(({ question }) => question.question === number) ?? null;
 }
 
-/** The open question with a key; `null` for none. */
+/** The open request with a key; `null` for none. */
 export function askedWith(view: Asking, key: string): FloorQuestion | null {
   return askedOn(view).find(({ question }) => question.key === key) ?? null;
 }
 
-/** The open question for an approval; `null` for none. */
+/** The open request for an approval; `null` for none. */
 export function askedBy(view: Asking, approval: string): Question | null {
   return askedOn(view).find(({ question }) => question.approval === approval)?.question ?? null;
 }
@@ -392,7 +395,7 @@ export function withTurn(floor: Floor, turn: Turn): Floor {
   return { ...floor, parked: floor.parked.map((parked) => (parked.agent === turn.agent ? turn : parked)) };
 }
 
-/** A deadline of a floor, by the event that it causes. */
+/** A deadline of a floor. `kind`: the event that it causes. */
 export type Deadline =
   | { readonly kind: 'expire' | 'lapse' | 'force' | 'waitOver'; readonly agent: AgentId; readonly at: Instant }
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };

@@ -14,7 +14,7 @@ export type Choice = (typeof CHOICES)[number];
 
 const PAUSES = ['turn_limit', 'confirmation'] as const;
 
-/** One field of a form of an MCP server. */
+/** One field of a form that an MCP server sends for people to fill in. */
 const askedFieldSchema = z.strictObject({
   /** The field's name in `/answer`. */
   name: z.string(),
@@ -25,7 +25,7 @@ const askedFieldSchema = z.strictObject({
   kind: z.enum(['text', 'number', 'integer', 'boolean', 'one', 'some']),
   required: z.boolean(),
   options: z.array(z.strictObject({ value: z.string(), label: z.string() }).readonly()).readonly(),
-  /** Lower and upper bound: of a text's length, of a number, or of how many values. */
+  /** Lower and upper bound: of a text's length, of a number, or of the number of chosen values. */
   least: z.number().exactOptional(),
   most: z.number().exactOptional(),
   format: z.enum(['email', 'uri', 'date', 'date-time']).exactOptional(),
@@ -35,22 +35,22 @@ const askedFieldSchema = z.strictObject({
 
 export type AskedField = Readonly<z.infer<typeof askedFieldSchema>>;
 
-/** What people must know about a call besides its input. */
+/** What people must know about a tool call besides its input. */
 export const aboutSchema = z.strictObject({
   run: z.string().exactOptional(),
-  /** The step of the call, and the run's limit of steps. */
+  /** The step that makes the call. `steps`: the run's limit of steps. */
   step: z.number(),
   steps: z.number(),
-  /** The call's kind and tool: `edit`, `execute (Bash)`, `write_file of files`. */
+  /** The tool call's kind, its tool, or both, such as `edit`, `execute (Bash)`, `write_file of files`. */
   tool: z.string(),
   /** The call in short, such as `edit notes/b.txt`. Absent when only the tool is known. */
   call: z.string().exactOptional(),
   /** The agent's working folder; `null` when unknown. */
   folder: z.string().nullable(),
-  /** Why people are asked, as a clause. */
+  /** Why people must decide about the call, as a clause. */
   why: z.string(),
   says: z.string().nullable(),
-  /** Who may decide, if not every operator. */
+  /** Who is allowed to decide, if not every operator. */
   who: z.string().exactOptional(),
   /** Set when the session has read untrusted text, and the call could send private data or a secret out. */
   danger: z.literal(true).exactOptional(),
@@ -61,7 +61,10 @@ export const aboutSchema = z.strictObject({
   showsAnswer: z.literal(true).exactOptional(),
   /** Set when the agent runs the call itself and learns only that it was denied, not why. */
   denyOnly: z.literal(true).exactOptional(),
-  /** Number of the agent's open requests, if more than one; equal requests can count once. This one is the first. */
+  /**
+   * Number of the agent's open requests, if more than one; equal requests can count once. This request is the first of
+   * them.
+   */
   questions: z.number().exactOptional(),
   /** How often the agent made exactly this request, if more than once. One decision counts for all. */
   times: z.number().exactOptional(),
@@ -69,12 +72,12 @@ export const aboutSchema = z.strictObject({
 
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
 
-/** A request of an agent, in words for people. */
+/** An agent's request for approval, in words for people. */
 export const askedApprovalSchema = z.strictObject({
   title: z.string(),
   /**
-   * The whole input of the call in words; can be '' when nobody can be asked. For a paused run: the input of a repeated
-   * call, if any, and what each decision does.
+   * The whole input of the tool call in words; can be '' when nobody can be asked. For a paused run: the input of a
+   * repeated call, if any, and what each decision does.
    */
   detail: z.string(),
   about: aboutSchema.exactOptional(),
@@ -82,9 +85,12 @@ export const askedApprovalSchema = z.strictObject({
   id: z.string().exactOptional(),
   /** Set when the run is paused: allow continues it, deny ends it. */
   pause: z.enum(PAUSES).exactOptional(),
-  /** Set when the request outlives a restart. `true`: the call itself survives. `answer`: only the decision counts. */
+  /**
+   * Set when the request outlives a restart. `true`: the tool call itself survives. `answer`: only the decision counts,
+   * for an equal call later.
+   */
   lasting: z.literal([true, 'answer']).exactOptional(),
-  /** Set when the agent was restarted after its request. The decision then counts once, for the same request. */
+  /** Set when the agent was restarted after its request. The decision then counts once, for an equal request. */
   restarted: z.literal(true).exactOptional(),
   /** Always-allow rules on offer, narrowest first. */
   always: z
@@ -146,15 +152,15 @@ export type Feedback = Readonly<z.infer<typeof feedbackSchema>>;
 export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
 /**
- * The outcome of an allowed call. `ms`: its duration; `null` when unknown. `unrun`: the call did not start. `unknown`:
- * whether the call worked is not known, as after a restart.
+ * The outcome of an allowed tool call. `ms`: its duration; `null` when unknown. `unrun`: the call did not start.
+ * `unknown`: whether the call worked is not known, as after a restart.
  */
 export const callOutcomeSchema = z.strictObject({
   status: z.enum(['complete', 'error', 'unrun', 'unknown']),
   ms: z.number().nullable(),
 });
 
-/** One model call, or one report of an agent. Durations are in milliseconds. */
+/** The usage of one model call, or of one report of an agent. Durations are in milliseconds. */
 export const modelUseSchema = z.strictObject({
   backend: z.string(),
   /** The provider's name of the model; `null` when unknown. */
@@ -168,10 +174,10 @@ export const modelUseSchema = z.strictObject({
    * nowhere (0).
    */
   source: z.enum(['reported', 'computed', 'estimated', 'unpriced']),
-  /** `retried`: the call failed and was repeated. `stopped`: the rest of the answer was not wanted. */
+  /** `retried`: the model call failed and was repeated. `stopped`: the rest of the answer was not wanted. */
   outcome: z.enum(['answered', 'passed', 'failed', 'retried', 'stopped']),
   ms: z.number(),
-  /** Id of the person or program that caused the call. Absent when unknown. */
+  /** Id of the person or program that caused the model call. Absent when unknown. */
   requestedBy: z.string().exactOptional(),
   run: z.string().exactOptional(),
 });
@@ -221,7 +227,7 @@ export type FloorSettings = z.infer<typeof floorSettingsSchema>;
 /** Settings of one seat. */
 export const seatSettingsSchema = z.strictObject({
   agent: z.string(),
-  /** 1 precedes 10. */
+  /** Under the order `priority`, agents with smaller numbers speak first. */
   priority: z.number(),
   timeoutMs: z.number(),
   /** Whether an agent that reconnects joins the queue by itself. */
@@ -230,7 +236,7 @@ export const seatSettingsSchema = z.strictObject({
 
 export type SeatSettings = z.infer<typeof seatSettingsSchema>;
 
-/** Schemas that return the same object for the same stored object. */
+/** Schemas of settings and of seats. Parsing one stored object twice returns the same parsed object. */
 export const configSchemas = { settings: shared(floorSettingsSchema), seats: shared(z.array(seatSettingsSchema)) };
 
 function shared<Value>(schema: { parse(stored: unknown): Value }) {

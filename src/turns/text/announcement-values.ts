@@ -25,7 +25,7 @@ type NameOf = (agent: AgentId) => string;
 type Values = Readonly<Record<string, string | number | null>>;
 
 type Row<K extends Kind> = {
-  /** Returns words for logs and the journal. */
+  /** Returns the announcement in one line, for logs and the journal. */
   readonly note: (notice: AnnouncementOf<K>, name: NameOf) => string;
   /** Returns values for names in the template, besides those of `sharedValues` or in place of them. */
   readonly values?: (notice: AnnouncementOf<K>, name: NameOf) => Values;
@@ -214,7 +214,7 @@ function whyUnaddressed({ named, example }: AnnouncementOf<'unaddressed'>, nameO
   return `it names no agent. Begin with a name, such as "@${nameOf(example)} …"`;
 }
 
-/** Returns the decision about the files in an agent's folder in one line. */
+/** Returns in one line how people decided whether to trust the files in an agent's folder. */
 export function trustNote(
   { agent, id, choice, by }: Pick<AnnouncementOf<'trustAnswered'>, 'agent' | 'id' | 'choice' | 'by'>,
   name: NameOf,
@@ -234,7 +234,7 @@ function amount(budget: Limit['budget'], value: number): string {
   return NUMBER.format(value);
 }
 
-/** The most text of one side in a review's question to people, in characters. */
+/** The most characters of the reviewer's or the primary agent's words when a review asks people. */
 const POSITION_LENGTH = 400;
 
 const REVIEW_ENDS: Readonly<Record<AnnouncementOf<'reviewOver'>['outcome'], string>> = {

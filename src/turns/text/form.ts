@@ -1,6 +1,6 @@
 import type { AskedField } from '../floor/settings.ts';
 
-/** The schema keyword of a form whose answer the channel may show. */
+/** The keyword in a form's schema that allows the channel to show the answer. */
 export const PUBLIC = 'x-public';
 
 /** The values of a form by field name. A list for a field with several values. */
@@ -18,12 +18,12 @@ export function formWords(filled: FilledForm): string {
   return pairs.length > 0 ? pairs.join(' ') : `${Object.keys(filled)[0] ?? ''}=`;
 }
 
-/** Returns several values of a field as words. */
+/** Joins several values of a field with commas, or as a JSON array if a value contains "," or "[". */
 export function listWords(values: readonly string[]): string {
   return values.some((value) => /[,[]/.test(value)) ? JSON.stringify(values) : values.join(', ');
 }
 
-/** Parses several values of a field. */
+/** Parses several values of a field: a JSON array of texts, or values separated by commas. */
 export function valuesListed(words: string): readonly string[] {
   return (words.startsWith('[') ? textsIn(words) : null) ?? words.split(',').map((value) => value.trim());
 }
@@ -67,8 +67,8 @@ function fieldFacts(field: AskedField): string {
 }
 
 /**
- * Returns the hint beside a drawn field: the server's hint, and what the field accepts. Leaves out a kind or choices
- * that the control shows.
+ * Returns the hint beside a form's field: the server's hint, and what the field accepts. Leaves out a kind or choices
+ * that the form shows anyway.
  */
 export function fieldHint(field: AskedField): string {
   const { hint, kind, options, format } = field;

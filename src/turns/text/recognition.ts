@@ -64,7 +64,7 @@ export function isPassWord(text: string, words: readonly string[]): boolean {
   return plain !== '' && begun.some((word) => word.plain === plain);
 }
 
-/** Returns whether a text can become a pass word when more text follows. */
+/** Returns whether a text is a pass word, or the beginning of one. */
 export function beginsPassWord(text: string, words: readonly string[]): boolean {
   const begun = begunPassWords(text, words);
   if (begun.length === 0) return false;
@@ -214,10 +214,10 @@ const ARGUMENT = /^@?[\w-]{1,64}$/;
 const BEGUN_ARGUMENT = /^@?[\w-]{0,64}$/;
 
 /**
- * Scans one output while it is streamed for the signal at the very end, however the stream splits it. Removes the
- * signal and the white space before it. The signal counts, case-sensitively, on its own line or as the last word of
- * the last line ("I am done. TURN_COMPLETE"). White space may follow, and the agent to hand over to: "@dev", or "dev"
- * if the signal is on its own line. In code, in a block quote or elsewhere it is text. An output without the signal is
+ * Scans one agent's streamed output for the turn signal at the very end, however the stream splits it. Removes the
+ * signal and the white space before it. The signal counts, case-sensitively, on its own line or as the last word of the
+ * last line ("I am done. TURN_COMPLETE"). White space may follow, and the agent to hand over to: "@dev", or "dev" if
+ * the signal is on its own line. In code, in a block quote or elsewhere it is text. An output without the signal is
  * shown unchanged.
  */
 export class SignalScanner {
@@ -226,7 +226,7 @@ export class SignalScanner {
   /** The current word. `null` once it cannot be part of a signal. */
   #word: string | null = '';
   #afterSignal = false;
-  /** The code that is open before the current line. `#line`: the shown part of that line. */
+  /** The code block or inline code that is open before the current line. `#line`: the shown part of that line. */
   #fence: Fence | null = null;
   #line = '';
 

@@ -14,7 +14,10 @@ const SEVERITIES = ['blocker', 'major', 'minor', 'note'] as const;
 /** The most findings that a reviewer may report in one verdict. */
 export const MOST_FINDINGS = 50;
 
-/** The word to pass a turn while a review is open. A configured pass word could be read as a verdict. */
+/**
+ * The word by which an agent passes its turn while a review or ticket is open. Replaces the configured pass words,
+ * because they could be read as a verdict.
+ */
 export const REVIEW_PASS_WORD = 'SKIP';
 
 const string = z.string();
@@ -46,8 +49,8 @@ export type SignalWords = Frozen<z.infer<typeof signalWordsSchema>>;
 type Signal = 'done' | (typeof REVIEW_VERDICTS)[number] | null;
 
 /**
- * The signal at the end of an answer; `null` for none. `broken`: why the text holds no usable signal, for the agent to
- * read.
+ * The signal at the end of an agent's answer in a review; `null` for none. `broken`: why the text holds no usable
+ * signal, for the agent to read.
  */
 export type Signalled = { readonly signal: Signal; readonly broken?: string };
 
@@ -89,8 +92,8 @@ export function verdictOfReviewer(lines: OwnLines, { pass, fail }: SignalWords):
 }
 
 /**
- * The signal that a text ends with and that the agent may not give; `null` for none. `role`: the part of the agent in
- * the turn that the review waits for; `null` for any other turn, in which no signal counts.
+ * The review signal that a text ends with and that its agent must not give; `null` for none. `role`: the agent's part
+ * in the turn that the review waits for; `null` for any other turn, in which no signal counts.
  */
 export function foreignSignal(
   lines: OwnLines,

@@ -11,7 +11,7 @@ export type TextRendering = {
    * long texts are split.
    */
   readonly fileAbove?: (channel: ChannelId) => number | null;
-  /** Returns the maximum length of a question in one post, in UTF-16 units. Default: `textLimit`. */
+  /** Returns the maximum length of a post that asks people for a decision, in UTF-16 units. Default: `textLimit`. */
   readonly questionLimit?: (channel: ChannelId) => number;
   /** Returns the text of an announcement, or `null` when the configuration switches it off. */
   readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
@@ -173,7 +173,7 @@ function lineAt(text: string, start: number): string {
   return text.slice(start, end === -1 ? undefined : end);
 }
 
-/** Code that is open after a line. `block`: a fenced block. Otherwise inline code. */
+/** Code that is open after a line. `block`: true for a fenced block, false for inline code. */
 export type Fence = {
   readonly mark: string;
   readonly block: boolean;
@@ -197,7 +197,10 @@ export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   return afterRuns(fence, line);
 }
 
-/** Returns the inline code of a paragraph, with backticks. A run of backticks without an equally long one is text. */
+/**
+ * Returns where the inline code of a paragraph begins and ends, with its backticks. A run of backticks without an
+ * equally long one is text.
+ */
 export function codeSpans(paragraph: string): readonly { readonly at: number; readonly end: number }[] {
   const ends = new Map<number, number>();
   const runs = [...paragraph.matchAll(/`+/g)].toReversed().map(({ index: at, 0: { length } }) => {
@@ -215,7 +218,7 @@ export function codeSpans(paragraph: string): readonly { readonly at: number; re
   return spans;
 }
 
-/** Returns a text with the mark of a cut. The mark comes below a code block. */
+/** Returns a text with "… (cut off)" after it; below a code block on a new line. */
 export function cutOff(text: string): string {
   return `${text}${/(?:^|\n)(?:```|~~~)$/.test(text) ? '\n' : ' '}… (cut off)`;
 }
@@ -249,9 +252,9 @@ function afterRuns(fence: Fence | null, line: string): Fence | null {
 type ChannelEffect = Exclude<Effect, { readonly type: 'cancel' }>;
 
 /**
- * `texts`: one for each post; `null` for an effect without a text. `key`: of the announcement; `repeats`: how often it
- * was made, this time included. From the second time on, the posts edit its earlier posts. `null` and 0: the posts edit
- * nothing.
+ * `texts`: one for each post; `null` for an effect without a text. `key`: the announcement's key. `repeats`: how often
+ * the announcement was made, this time included. From the second time on, the posts edit its earlier posts. `null` and
+ * 0: the posts edit nothing.
  */
 type Written = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
 

@@ -32,14 +32,14 @@ export function limitName(budget: Limit['budget']): string {
 const RESTARTED = (agent: string): string =>
   `⚠ ${agent} was restarted. Your decision counts once, for the same request`;
 
-/** Returns whether the detail is a diff. */
+/** Returns whether the details of a request contain a diff. */
 export function isDiff(detail: string): boolean {
   return /^@@ -\d/m.test(detail);
 }
 
 /**
- * Returns how to decide about a question, in lines: commands, offered rules, who decides, the deadline. Empty for a
- * question without `until` and `about`.
+ * Returns how to decide about a request, in lines: commands, offered rules, who decides, the deadline. Empty for a
+ * request without `until` and `about`.
  */
 export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
   const { about, always = [], until } = asked;
@@ -77,7 +77,7 @@ export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): strin
   return showsAnswer === true ? 'The channel will show your answer' : 'The channel will not show your answer';
 }
 
-/** Returns the label of the field for a denial's reason. `asked`: the question; `null` when it is closed. */
+/** Returns the label of the input field for the reason of a denial. `asked`: the request; `null` when it is closed. */
 export function reasonLabel(asked: AskedQuestion | null): string {
   const { denyOnly, answer } = asked?.about ?? {};
   // A restarted agent reads the reason in its next prompt.
@@ -119,12 +119,12 @@ export function heading(title: string): string {
   return excerpt(title.replaceAll('`', "'"), HEADING_LENGTH);
 }
 
-/** Returns how to decide about the files in an agent's folder. */
+/** Returns the commands by which operators decide about the files in an agent's folder. */
 export function trustAnswers({ agent, id }: { readonly agent: AgentId; readonly id: string }): string {
   return `Operators decide. To start it with exactly these files: /agent trust ${agent} ${id}. To leave it stopped: /agent distrust ${agent} ${id}.`;
 }
 
-/** Returns how a question was decided and how its call ended, in one line. */
+/** Returns in one line how a request was decided and how its tool call ended. */
 export function answerText(notice: AnsweredNotice, nameOf: (agent: AgentId) => string): string {
   return outcomeWords(notice, nameOf(notice.agent)) + decisionDetails(notice);
 }
@@ -146,7 +146,7 @@ export function retriedWords({ name, words }: Feedback): string {
 
 type AnsweredNotice = AnnouncementOf<'answered'>;
 
-/** Returns the decision and its result: "✅ dev ran git status in 2.1 s · allowed once by ann". */
+/** Returns the decision about a request and its result: "✅ dev ran git status in 2.1 s · allowed once by ann". */
 export function outcomeWords(notice: AnsweredNotice, agent: string): string {
   const { choice, by, pause, completes, inWords } = notice;
   const title = heading(notice.title);
@@ -194,7 +194,7 @@ export function decisionDetails({ at, reason: why }: AnsweredNotice): string {
   return `${why === undefined ? '' : ` “${inline(excerpt(why, REASON_LENGTH))}”`} · ${utcTime(at)}`;
 }
 
-/** Returns words with a full stop at their end, unless they end a sentence already. */
+/** Returns words with a full stop at their end, unless they end with ".", "!", "?" or "…". */
 export function withFullStop(words: string): string {
   return /[.!?…]$/.test(words) ? words : `${words}.`;
 }
@@ -209,7 +209,7 @@ export function utcSecond(at: Instant): string {
   return `${new Date(at).toISOString().slice(11, 19)} UTC`;
 }
 
-/** Returns the whole input as a code block. Empty for an empty input. */
+/** Returns a text as a code block. Empty for an empty text. */
 export function blockOf(detail: string): string {
   const language = isDiff(detail) ? 'diff' : '';
   return detail === '' ? '' : `\n\`\`\`${language}\n${detail}\n\`\`\``;
