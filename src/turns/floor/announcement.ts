@@ -146,9 +146,7 @@ export const announcementSchema = z.preprocess(
   taggedUnion('kind', FIELDS),
 );
 
-/**
- * An announcement as data. Its words are in `turns/text` and in the configuration's templates.
- */
+/** An announcement as data. Its words are in `turns/text` and in the configuration's templates. */
 export type Announcement = Tagged<'kind', typeof FIELDS>;
 
 type Kind = Announcement['kind'];

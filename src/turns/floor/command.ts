@@ -143,7 +143,7 @@ const AGENT = {
   tellTools: { agent, server: z.string(), why: z.string().nullable() },
   /**
    * The facilitator's choice of the next speaker (`next`); `null` for no choice. `ask`: the number of the question to
-   * it.
+   * the facilitator.
    */
   choose: { agent, ask: z.number(), next: agent.nullable() },
 };
@@ -152,7 +152,7 @@ const SYSTEM = {
   configure: { settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) },
   /** Conch's process has started. Nothing is granted until `catchUp`. */
   restart: {},
-  /** The platform is unreachable. The turn continues, and nothing is granted until `catchUp`. */
+  /** The platform is unreachable. An open turn continues, and nothing is granted until `catchUp`. */
   disconnect: {},
   /**
    * Conch's process stood still for `ms` milliseconds. Deadlines move by that time, and budgets of minutes leave it
@@ -236,7 +236,7 @@ export type DecidedBeside = NonNullable<CommandOf<'withdraw'>['decided']>;
 /** Returns whether a value is a command of a floor. Checks only the command's type. */
 export const isFloorCommand = hasTagOf('type', COMMANDS);
 
-/** Text of the holder that people see while it is generated. A `say` makes it final. */
+/** Text of the holder that people see while it is generated. A command `say` makes the text final. */
 export const draftSchema = z.strictObject({
   agent: z.string(),
   epoch: z.number(),

@@ -76,7 +76,7 @@ type Deciders = {
   readonly [T in Command['type']]: (decision: DecisionBuilder, command: CommandOf<T>) => Refusal | null;
 };
 
-/** The function that decides each command. The operator's rights were checked before. */
+/** The function that decides each type of command. The operator's rights were checked before. */
 const DECIDERS: Deciders = {
   receive,
   edit: amend,

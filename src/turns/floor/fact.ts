@@ -213,8 +213,8 @@ export const FACTS = {
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
     decided: decidedSchema.exactOptional(),
     /**
-     * Set when programs' messages or another agent answered this turn, without a new message of a person. The turn then
-     * counts once more, up to the limit of turns.
+     * Set when the turn resumes after messages of programs, or after its wait for another agent, without a new message
+     * of a person. The turn then counts once more, up to the limit of turns.
      */
     fromProgram,
   },

@@ -20,7 +20,7 @@ import { isGrantable, nextInTurn, policyOf } from '../next-speaker.ts';
 import { findSeat, findTurn, isOfNow, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId, Feedback } from '../settings.ts';
 
-/** Stops everything: all turns and background runs end, the exchange closes, held messages stay. */
+/** Stops everything: all turns and background runs end, the exchange closes, held messages stay held. */
 export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { turn, exchange, asides = [] } = decision.floor;
@@ -112,7 +112,7 @@ export function pause(decision: DecisionBuilder, { by, epoch }: CommandOf<'pause
   return null;
 }
 
-/** Continues after a pause, a limit or a stop; else begins another round on a resting floor. */
+/** Continues after a pause, a reached limit or a stop. Else begins another round on a resting floor. */
 export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<'resume'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { condition, limit, exchange, stopped, held } = decision.floor;

@@ -123,7 +123,7 @@ export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refus
   return null;
 }
 
-/** Removes an agent from the queue; ends its turn and its background run. The seat stays. */
+/** Removes an agent from the queue for an operator. Ends its turn and its background run. The seat stays. */
 export function remove(decision: DecisionBuilder, { agent, by }: CommandOf<'remove'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
@@ -144,7 +144,7 @@ function takeOut(decision: DecisionBuilder, agent: AgentId): void {
   decision.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
 }
 
-/** Disables an agent for an operator; ends its turn and its background run. */
+/** Disables an agent for an operator. Ends its turn and its background run. */
 export function disable(decision: DecisionBuilder, command: CommandOf<'disable'>): Refusal | null {
   const { agent, by } = command;
   const seat = findSeat(decision.floor, agent);

@@ -26,7 +26,7 @@ export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'
   return null;
 }
 
-/** Applies an operator's decision about an agent's files, made in this channel or another. */
+/** Applies an operator's decision whether to trust an agent's files, made in this channel or another. */
 export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answerTrust'>): Refusal | null {
   const { agent, id, choice, by } = command;
   if (asked(decision, agent, id) === undefined) return 'stale-question';
