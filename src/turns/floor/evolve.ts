@@ -40,7 +40,7 @@ import type { taskTurnShape } from './floor.ts';
 import { NOBODY, openMs, today } from './gate.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** The floor after a fact. May throw "impossible: …", with channel and details, when the fact does not fit. */
+/** Returns the floor after a fact. Throws "impossible: …", with channel and details, for some facts that do not fit. */
 export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
   return apply(fact.type, fact, { floor, at });
 }

@@ -42,8 +42,8 @@ const fateSchema = z.discriminatedUnion('state', [
 const headers = z.array(linedSchema.omit({ line: true })).exactOptional();
 
 /**
- * Fields of a fact that prompts an agent. Lines after `afterLine`, up to `uptoLine`, count as new for it. `messages`:
- * those that the prompt asks to answer.
+ * Fields of a fact that prompts an agent. Lines after `afterLine`, up to `uptoLine`, count as new for the agent.
+ * `messages`: the messages that the prompt asks to answer.
  */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message), headers };
 const act = { agent, epoch: number };

@@ -357,8 +357,8 @@ export const floorSchema = z.strictObject({
   /** The gaps in the history that count as one outage: how many were announced, and when the last one was. */
   gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),
   /**
-   * The channel's last announcement, which the next one with the same key edits: its key, how often it was made, the
-   * agents that it calls lost. `null` after a new line of the conversation.
+   * The channel's last new announcement, which the next one with the same key edits: its key, how often it was made,
+   * the agents that it calls lost. `null` after a new line of the conversation.
    */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
