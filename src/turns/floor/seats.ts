@@ -223,7 +223,8 @@ export function cutWait(wait: Wait): Wait {
 
 /**
  * Returns the ended wait of a turn that a restart interrupted, after its request was closed. `null` for other waits,
- * whose generation continues. If the agent was restarted, the wait has the decision (`decided`) for its next prompt.
+ * whose generation continues. If the agent was restarted and the request was decided, the wait has the decision
+ * (`decided`) for the agent's next prompt.
  */
 export function answeredWait(
   wait: Wait,
@@ -302,10 +303,7 @@ export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion
   return [...ofTurn, ...beside];
 }
 
-/**
- * The id that ties posts to a request, `approval:3`, or to a question about files in an agent's folder, `trust:dev
- * a1b2`.
- */
+/** The id that ties posts to a request (`approval:3`) or to a question about an agent's files (`trust:dev a1b2`). */
 export function askedId(
   asked: { readonly question: number } | { readonly agent: AgentId; readonly id: string },
 ): string {
@@ -449,9 +447,9 @@ function turnDeadlines(turn: Turn): readonly Deadline[] {
 }
 
 /**
- * When the turn times out after this sign of work. `open`: pieces of work that are now open. `limitMs`: their longest
- * duration from now on. Without `limitMs`, open work has no known end (`null`), and a sign with an unchanged number of
- * open pieces keeps the deadline.
+ * When the turn times out after this sign of work. `open`: the number of tool calls and other pieces of work that are
+ * now open. `limitMs`: their longest duration from now on. Without `limitMs`, open work has no known end (`null`), and
+ * a sign with an unchanged number of open pieces keeps the deadline.
  */
 export function quietUntil(
   { openWork, deadlineAt }: Pick<ActiveTurn, 'openWork' | 'deadlineAt'>,
