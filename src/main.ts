@@ -22,7 +22,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     if (missing !== null) return printError(missing, EXIT_CODES.configuration);
     const code = codeOf(error);
     if (code === null || !(error instanceof Error)) throw error;
-    // The message of a StoreError says what to do.
+    // The message of a StoreError already says what to do.
     const isOfFile = code === EXIT_CODES.diskFull && !(error instanceof StoreError);
     return printError(isOfFile ? `${error.message}: ${MAKE_ROOM}` : error.message, code);
   }

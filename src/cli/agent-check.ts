@@ -24,7 +24,9 @@ type CheckedAgent = AgentConfig & { readonly backend: AcpConfig };
 /** `signal` ends the check early. `limitMs`: the timeout of each prompt, 2 minutes by default. */
 export type CheckParts = BackendsParts & { readonly signal: AbortSignal; readonly limitMs?: number };
 
-/** Returns the agent, or a message when it cannot be checked. */
+/**
+ * Returns the agent with this id. Returns a message when there is no such agent, or it is no coding agent (kind "acp").
+ */
 export function checkable(
   id: string,
   agents: readonly AgentConfig[],
@@ -216,7 +218,7 @@ function promptFor({ id, name }: CheckedAgent, way: Way, folder: string): TurnPr
   };
 }
 
-/** Returns a function that returns the files added since its last call, without those that match `OWN`. */
+/** Returns a function that lists the files added to the folder since it last ran, without data of Git in `.git`. */
 function newIn(folder: string): () => readonly string[] {
   const known = new Set<string>();
   const look = () => {
@@ -234,15 +236,15 @@ function startOf({ profile, command, args }: AcpConfig): string {
   return [command ?? own.command ?? '', ...(args ?? own.args)].join(' ');
 }
 
-/** Files in `.git`, except hooks: Git and agents keep their own data there. */
+/** Matches files in `.git`, except hooks: Git and agents keep data of their own there. */
 const OWN = /^\.git\/(?!hooks\/)/;
 const CHANNEL = 'console:check';
 const LIMIT_MS = 120_000;
 const GRACE_MS = 2_000;
 
 /**
- * Makes a Git repository like one at work: with a commit, a branch, a remote and a changed file, because some agents
- * ask only in an empty folder. Throws when Git fails or is missing.
+ * Makes a Git repository with a commit, a branch, a remote and a changed file, because some agents request approval
+ * only in an empty folder. Throws when Git fails or is missing.
  */
 export function makeRepository(folder: string): void {
   mkdirSync(folder, { recursive: true });
@@ -261,7 +263,7 @@ export function makeRepository(folder: string): void {
   writeFileSync(join(folder, FILE), 'An ordinary repository, with a change.\n');
 }
 
-/** An environment without the Git settings of the user and the machine: no hooks, no signatures. */
+/** Returns an environment for Git without the Git settings of the user and the machine: no hooks, no signatures. */
 function environment(): Record<string, string> {
   const { PATH = '', HOME = '' } = process.env;
   return { PATH, HOME, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' };

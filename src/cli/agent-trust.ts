@@ -10,7 +10,10 @@ import { databaseIn } from '../runtime/data-folder.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
-/** Opens the recorded decisions of a data folder, also while Conch runs; none without a database. Cannot write any. */
+/**
+ * Returns the trust decisions recorded in a data folder, also while Conch runs. Without a database there are none.
+ * Writing a decision fails.
+ */
 export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderTrust {
   const path = databaseIn(place);
   const store: TrustStore = {
@@ -30,15 +33,15 @@ export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderT
   return new FolderTrust({ store, clock: systemClock(), timers: systemTimers });
 }
 
-/** Reads a stored value; `null` for none. */
+/** Reads the value stored under an owner and a name; `null` for none. */
 export function recallFrom(db: ReturnType<typeof openToRead>, owner: string, name: string): string | null {
   const kept = db.prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?');
   return kept.pluck().get(owner, name) ?? null;
 }
 
 /**
- * Returns the files in an agent's folder that the agent obeys, and the decision about them; `null` for an agent without
- * a folder on this machine.
+ * Returns the files in an agent's folder that the agent obeys, and the trust decision about them; `null` for an agent
+ * without a folder on this machine.
  */
 export async function folderStanding(agent: AgentConfig, trust: FolderTrust): Promise<FolderStanding | null> {
   const folder = folderOf(agent);
@@ -59,7 +62,7 @@ export async function folderLines(config: Config): Promise<readonly string[]> {
   return lines.flat();
 }
 
-/** Returns the files that agents obey in their folders, and the decisions about agents; `json`: only the decisions. */
+/** Lists the files that agents obey in their folders, and the recorded trust decisions. `json`: only the decisions. */
 export async function listTrust(config: Config, json: boolean): Promise<string> {
   const { book } = recordedTrust(config);
   const decisions = config.agents.flatMap(({ id }) => book.of(id).map((decision) => ({ agent: id, ...decision })));
@@ -75,9 +78,7 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
   ].join('\n');
 }
 
-/**
- * Revokes all decisions about an agent, and refuses the present files in the agent's folder.
- */
+/** Revokes all trust decisions about an agent, and denies trust in the present files of the agent's folder. */
 export async function revokeTrust(agent: AgentConfig, store: TrustStore): Promise<Answer> {
   const { CONSOLE_PERSON } = await import('../adapters/console/adapter.ts');
   const trust = new FolderTrust({ store, clock: systemClock(), timers: systemTimers });

@@ -8,7 +8,7 @@ import type { Options, Row } from './program-commands.ts';
 /** A command with its arguments and options. */
 export type ProgramCall = { readonly row: Row; readonly words: readonly string[]; readonly options: Options };
 
-/** A parsed call, a requested text (help, version), or a message with the error and the command's usage. */
+/** A parsed command line, a text to print (help, version), or a message with the error and the command's usage. */
 type Understood =
   | { readonly ok: true; readonly call: ProgramCall }
   | { readonly ok: true; readonly text: string }
@@ -33,7 +33,7 @@ export function parseCall(argv: readonly string[]): Understood {
   return { ok: true, call: understood };
 }
 
-/** The longest usage that is shown with its options, in characters. */
+/** A usage line with more characters shows `[options]` in place of each option. */
 const LONGEST_USAGE = 90;
 
 /** Every command as it is typed, with a summary, for `--help` and the docs. */

@@ -22,8 +22,8 @@ const REDRAW_MS = 1_000;
 const CLEAR = '\u001B[H\u001B[J';
 
 /**
- * Gives a command to a crew, as `/crew` does. In a terminal and without `json`, `dashboard` and `d` redraw each second
- * until `signal` aborts or Conch does not answer.
+ * Gives a command to a crew, as `/crew` does. In a terminal and without `json`, the commands `dashboard` and `d` redraw
+ * the dashboard each second, until `signal` aborts or Conch does not answer.
  */
 export async function runCrew(call: CrewCall, config: Pick<Config, 'crews'>, world: CrewWorld): Promise<ExitCode> {
   const { crews } = config;

@@ -12,9 +12,9 @@ export type CtlCall = {
   readonly line: string;
   readonly channel: string | null;
   readonly json: boolean;
-  /** Replaces `line`: an order for the database. */
+  /** A maintenance task for the database, sent in place of `line`. */
   readonly maintenance?: MaintenanceOrder;
-  /** Replaces `line`: requests a new link to the page. */
+  /** Requests a new link to the page, in place of `line`. */
   readonly open?: true;
 };
 
@@ -108,7 +108,7 @@ function reasonOf(error: unknown, timeoutMs: number): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
 }
 
-/** Prints a line to `err`; returns the exit code. */
+/** Prints a line to `err`; returns `code`. */
 export function failed(text: string, code: ExitCode, { err }: Pick<CtlWorld, 'err'>): ExitCode {
   err(`${harmless(text)}\n`);
   return code;
@@ -145,8 +145,8 @@ type Message = z.output<typeof messageSchema>;
 
 /**
  * Prints the runs of an agent as they happen until `signal` aborts: streamed text as it comes, a line for each other
- * event; with `json`, each event as a line. Reopens a broken connection. Ends when Conch refuses, when events since
- * then were deleted, or when Conch cannot be reached at first; prints the reason.
+ * event. With `json`, prints each event as a line. Reopens a broken connection. Also ends, and prints why, when Conch
+ * refuses, when events missed during a break were deleted, or when the first connection fails.
  */
 export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSignal): Promise<ExitCode> {
   const token = await readToken(world);

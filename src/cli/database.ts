@@ -62,7 +62,7 @@ type CostOptions = {
   readonly csv: boolean;
 };
 
-/** Sums the model calls since a time. */
+/** Sums the recorded costs of model calls since a time, by agent, channel, person or model. */
 export function costed(path: string, { by, since, json, csv }: CostOptions, now: Instant): Done {
   const from = sinceOf(since, now);
   if (from === null) return notSince(since);
@@ -101,8 +101,8 @@ export async function restored(file: string, path: string): Promise<Done> {
 }
 
 /**
- * What each column counts of one call. A call without an outcome counts as answered. `…Micros` are millionths of a
- * dollar. `unpricedTokens`: tokens with an unknown cost.
+ * What each column of a cost table counts for one model call. A call without an outcome counts as answered. `…Micros`
+ * are millionths of a dollar. `unpricedTokens`: tokens with an unknown cost.
  */
 const COLUMNS = {
   calls: () => 1,
@@ -124,14 +124,17 @@ const COLUMNS = {
 
 type CostSum = Readonly<Record<keyof typeof COLUMNS, number>>;
 
-/** `name`: `null` when it is not known. */
+/** Costs by group, and in total. `name`: the name of the group; `null` when it is not known. */
 type Costs = {
   readonly by: CostGroup;
   readonly groups: readonly (CostSum & { readonly name: string | null })[];
   readonly total: CostSum;
 };
 
-/** Sums calls. The group with the highest cost comes first; of groups with equal cost, the one with more tokens. */
+/**
+ * Sums model calls by group. The group with the highest cost comes first; of groups with equal cost, the one with more
+ * tokens.
+ */
 export function costsBy(by: CostGroup, rows: readonly LedgerRow[]): Costs {
   const groups = [...Map.groupBy(rows, (row) => nameIn(by, row))].map(([name, some]) => ({ name, ...sumOf(some) }));
   const first = (one: CostSum, other: CostSum): number =>

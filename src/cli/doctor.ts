@@ -41,9 +41,9 @@ type ExaminationParts = Omit<BackendsParts, 'config'>;
 type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
- * Checks what a start of the bot needs, without starting the bot. Opens and closes sessions of seated programs, and
- * sends seated models a short prompt. While packages are missing, checks only the configuration and the database.
- * `load` reads the configuration.
+ * Checks what a start of the bot needs, without starting the bot. Of the agents with a seat, opens and closes sessions
+ * of programs, and sends models a short prompt. While packages are missing, checks only the configuration and the
+ * database. `load` reads the configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);
@@ -196,7 +196,7 @@ async function ports(config: Config): Promise<readonly CheckResult[]> {
   for (const { host, port, key } of openPorts(config)) {
     const why = await refusedAt(host, port);
     const what = `port ${port}`;
-    // CONCH_PORT overrides the key of the page.
+    // The variable CONCH_PORT overrides this setting, the port of the page.
     const name = key === 'adapters.console.port' ? 'CONCH_PORT' : key;
     const todo = `Stop the program that uses it, or set ${name} to another port.`;
     findings.push(why === null ? good(what, 'it is free') : bad(what, `it cannot be opened on ${host} (${why})`, todo));
@@ -334,7 +334,7 @@ async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> 
   return findings;
 }
 
-/** The subject of a finding until the agent's id is put before it. */
+/** The subject of a finding about an agent; the agent's id is put before it later. */
 const START = 'start';
 
 async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backends): Promise<CheckResult> {

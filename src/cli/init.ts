@@ -18,7 +18,9 @@ import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { failed } from './ctl.ts';
 
-/** The answers that the command line gives; `null` where it gives none. */
+/**
+ * Answers to the questions of `conch init` that the command line gives; `null` for questions that it does not answer.
+ */
 export type InitFlags = { readonly [Key in keyof StarterAnswers]: string | null };
 
 /** What `conch init` uses besides its arguments: files, the terminal, the installed packages. */
@@ -27,7 +29,10 @@ export type InitWorld = {
   readonly cwd: string;
   /** The path of the configuration. */
   readonly file: string;
-  /** Asks a question; resolves with `null` when the input ends. `null`: nobody can be asked. */
+  /**
+   * Asks a person a question; resolves with `null` when the input ends. The function itself is `null` without a
+   * terminal.
+   */
   readonly ask: ((question: string) => Promise<string | null>) | null;
   /** Creates a file with mode 0600. Returns false when the file already exists, and leaves that file unchanged. */
   readonly create: (path: string, text: string) => boolean;
@@ -38,8 +43,8 @@ export type InitWorld = {
 };
 
 /**
- * Asks for what the flags do not say, and writes the configuration. Writes `.env`, too, when the answers need variables
- * and there is no `.env`. Never overwrites a file.
+ * Asks for the answers that the flags do not give, and writes the configuration file. Also writes `.env` when the
+ * answers need variables and there is no `.env`. Never overwrites a file.
  */
 export async function runInit(flags: InitFlags, world: InitWorld): Promise<ExitCode> {
   if (world.isFile(world.file)) return failed(existsText(world.file), EXIT_CODES.refused, world);

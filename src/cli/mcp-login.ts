@@ -48,7 +48,10 @@ export async function runLoginCall(call: LoginCall, ports: LoginCallPorts): Prom
   }
 }
 
-/** Reads lines. Reading begins with the first request for a line, and ends with the input or the signal. */
+/**
+ * Reads lines of `input`. Reading begins when the first line is requested, and ends when `input` ends or `signal`
+ * aborts.
+ */
 export async function* typedLines(input: NodeJS.ReadableStream, signal: AbortSignal): AsyncGenerator<string> {
   yield* createInterface({ input, signal });
 }
@@ -98,7 +101,7 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
   }
 }
 
-/** The result of a step. Rejects with a `LoginError` as soon as the signal is aborted. */
+/** Resolves with the result of a step of the login. Rejects with a `LoginError` as soon as `signal` aborts. */
 async function orStopped<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
   const stopped = Promise.withResolvers<never>();
   const end = (): void => stopped.reject(new LoginError('the login was stopped'));
@@ -178,7 +181,7 @@ const OTHER_SIGN_IN =
 
 type Browser = {
   readonly redirectUrl: string;
-  /** Offers each redirect to `take`, until `take` returns true for the expected answer. */
+  /** Offers each redirect of the browser to `take`, until `take` returns true. */
   listen(take: (offered: Answer) => boolean): void;
   close(): void;
 };

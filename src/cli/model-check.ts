@@ -11,7 +11,7 @@ import type { BackendsParts } from '../runtime/agent-factory.ts';
 
 type Llm = Extract<BackendConfig, { kind: 'llm' }>;
 
-/** Sends a model one short prompt. The finding says what to do when it does not answer. */
+/** Sends a model one short prompt. The finding says whether the model answers and, if not, what to do. */
 export async function checkModel(backend: Llm, parts: BackendsParts): Promise<CheckResult> {
   const limit = new AbortController();
   const timer = parts.timers.after(LIMIT_MS, () => limit.abort());
@@ -40,7 +40,9 @@ export async function checkModel(backend: Llm, parts: BackendsParts): Promise<Ch
 const LIMIT_MS = 30_000;
 const LATER = 'Check that the service is running, and try again.';
 
-/** The demo's model is configured by variables. */
+/**
+ * Returns what to do after a failure of a model. The demo's model is set by environment variables, so they are named.
+ */
 async function remedyFor(failure: BackendError, backend: Llm, { config }: BackendsParts): Promise<string> {
   const { cause } = failure;
   const isDemo = config.demoModel !== null;
@@ -74,7 +76,7 @@ type Names = { readonly model: string; readonly baseUrl: string };
 
 const listSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
 
-/** Returns the advice after a 404, which can mean the model or the address. The list of models tells which. */
+/** Returns what to do after HTTP 404: the model or the address is wrong. The service's list of models tells which. */
 async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): Promise<string> {
   if (baseUrl === undefined) return `Set ${names.model} to a model that your key may use.`;
   const here = baseUrl.replace(/\/+$/, '');

@@ -40,7 +40,7 @@ import type { LoginCall } from './mcp-login.ts';
 import type { ServiceCall } from './service.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
 
-/** The options of the program. Each command takes some of them. */
+/** The options of the program `conch`. Each command takes some of them. */
 export const OPTIONS = {
   json: new Option('--json', 'print JSON'),
   csv: new Option('--csv', 'print CSV'),
@@ -71,7 +71,7 @@ export const OPTIONS = {
   touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 
-/** The options of one call of the program `conch`, with their defaults. Each command reads some of them. */
+/** The options typed in one command line of `conch`, with defaults for the rest. Each command reads some of them. */
 export const optionsSchema = z.object({
   json: z.boolean().default(false),
   csv: z.boolean().default(false),
@@ -101,7 +101,10 @@ export const optionsSchema = z.object({
 });
 export type Options = z.output<typeof optionsSchema>;
 
-/** A command: its words and arguments (`<a|b>` takes one of them), its options, and what it does. */
+/**
+ * A command of `conch`: its words and arguments (for `<a|b>`, a person types `a` or `b`), its options, and what it
+ * does.
+ */
 export type Row = {
   readonly command: string;
   readonly summary: string;
@@ -110,7 +113,7 @@ export type Row = {
   readonly run: (words: readonly string[], options: Options) => ExitCode | Promise<ExitCode>;
 };
 
-/** Every command of the program, in the order of `--help`. */
+/** Every command of the program `conch`, in the order of `--help`. */
 export const ROWS: readonly Row[] = [
   { command: 'start', summary: 'run the bot and its console page (the default)', run: start },
   {
@@ -318,7 +321,7 @@ export const ROWS: readonly Row[] = [
 ];
 
 async function service(verb: ServiceCall['verb'], options: Options): Promise<ExitCode> {
-  // A broken configuration must not hide why the service ended.
+  // Only an installation reads the configuration: a broken one must not hide why the service ended.
   const dataDir = verb === 'install' ? look().dataDir : '';
   const { foldersOf, runService, thisMachine } = await import('./service.ts');
   const { runAs, allowSandbox: allowsSandbox, print: printsOnly } = options;
@@ -392,7 +395,7 @@ function database(): string {
   return resolve(databaseIn(look()));
 }
 
-/** Returns an `AbortSignal` for SIGINT, SIGTERM and SIGHUP. The second of these signals ends the program at once. */
+/** Returns a signal that aborts at SIGINT, SIGTERM or SIGHUP. The next of these signals ends the program at once. */
 export function endSignal(): AbortSignal {
   const ending = new AbortController();
   const end = () => {
@@ -418,11 +421,11 @@ async function start(): Promise<ExitCode> {
   return runBot(config);
 }
 
-/** Returns the call for the running bot. Without words or with `--help`, the call asks for the list of commands. */
+/** Returns the command to send to the running bot. Without words or with `--help`, it is `help`. */
 export function ctlCall(words: readonly string[], { channel, json, help }: Options): CtlCall {
   if (help || words.length === 0) return { line: 'help', channel: null, json };
   const line = operatorLine(words);
-  // A command with a `--json` of its own answers in JSON, which is printed unchanged.
+  // A command of the bot with an option `--json` answers in JSON, which is printed unchanged.
   const own = parseLine(`${line} --json`);
   const hasOwn = json && own.ok && own.invocation.values.json === true;
   return hasOwn ? { line: `${line} --json`, channel, json: false } : { line, channel, json };
@@ -453,7 +456,10 @@ function worldOf({ dataDir, adapters }: Config): CtlWorld {
   };
 }
 
-/** Returns which journals `conch replay` replays: of floors unless the first word names a machine. `key: null`: all. */
+/**
+ * Returns which journals `conch replay` replays: those of floors, unless the first word names a machine. `key`: the
+ * journal that is named; `null` for all.
+ */
 export function replayed([first, second]: readonly string[]): {
   readonly machine: 'floor' | 'session';
   readonly key: string | null;
@@ -493,9 +499,9 @@ async function maintenance(order: MaintenanceOrder): Promise<ExitCode> {
 }
 
 /**
- * Opens the database, which one process owns. While the running bot owns the database, or the store is in PostgreSQL,
- * the bot gets `inBot` instead. Throws a `StoreError` in these cases when `inBot` is `null`, and when there is no
- * database.
+ * Opens the database, which one process owns, and runs `use` with it. While the running bot owns the database, or when
+ * the store is in PostgreSQL, sends the command `inBot` to the bot instead. Throws a `StoreError` in these two cases
+ * when `inBot` is `null`, and when there is no database.
  */
 async function withStore(
   use: (store: FloorStore) => ExitCode | Promise<ExitCode>,

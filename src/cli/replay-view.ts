@@ -11,18 +11,21 @@ type Replayable<State, Fact> = {
 
 type MachineWords<State, Fact> = { readonly fact: (fact: Fact) => string; readonly state: (state: State) => string };
 
-/** `key`: a key, or its end after a colon; `null` for all. `from`: the first entry to print, as `isShown` says. */
+/**
+ * `key`: the key of a journal, or its end after a colon; `null` for all journals. `from`: number of the first entry to
+ * print. Earlier entries are printed only if their hash is broken.
+ */
 type ReplayPlan = { readonly key: string | null; readonly from: number };
 
-/** Formats floors. */
+/** Formats facts and states of floors. */
 export const FLOOR_WORDS = { fact: factWords, state: floorShort } as const;
 
-/** Formats agents' sessions. */
+/** Formats facts and states of agents' sessions. */
 export const SESSION_WORDS = { fact: moveWords, state: sessionShort } as const;
 
 /**
- * Replays the journals of a machine. Prints a line for each fact that `isShown` selects, and a verdict for each
- * journal. Returns whether all journals are intact; `null` when no key matches.
+ * Replays the journals of a machine. Prints a line for each entry from `from` on and for each with a broken hash, then
+ * a verdict for each journal. Returns whether all journals are intact; `null` when no key matches.
  */
 export function replayAll<State, Fact>(
   machine: Replayable<State, Fact>,
@@ -54,7 +57,7 @@ export function isShown(step: Pick<ReplayStep<unknown, unknown>, 'seq' | 'hashOk
   return step.seq >= from || !step.hashOk;
 }
 
-/** Formats the result: whether the journal is intact, gives the stored state and matches the ledger. */
+/** Formats the result of a replay: whether the journal is intact, gives the stored state and matches the ledger. */
 export function verdictLine(key: string, found: Omit<Replayed, 'folded' | 'stored'>): string {
   const about = `${key}: ${found.steps === 1 ? '1 entry' : `${found.steps} entries`} replayed`;
   const faults = [

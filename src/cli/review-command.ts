@@ -119,7 +119,7 @@ function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
 }
 
 const POLL_MS = 500;
-/** Most tries in a row, `POLL_MS` apart, while Conch does not answer or is still ending. */
+/** Most tries in a row, 0.5 s apart, to read from a silent Conch, or to wait for the end of a Conch. */
 const MOST_SILENT = 25;
 
 /**
@@ -165,8 +165,8 @@ class Follower {
   }
 
   /**
-   * Reads the review. Returns why Conch does not show the review. Returns `null` when Conch does not answer, or the
-   * answer is no review.
+   * Reads the review. Returns a text, the reason, when Conch refuses to show the review. Returns `null` when Conch does
+   * not answer, or the answer is no review.
    */
   async #read(): Promise<Manifest | string | null> {
     const after = this.#line === 0 ? '' : ` ${this.#line}`;
@@ -203,10 +203,12 @@ function codeOf({ outcome, waiting }: Manifest): ExitCode | null {
   return outcome.kind.startsWith('passed') ? EXIT_CODES.ok : EXIT_CODES.reviewFailed;
 }
 
-/** Kinds of waiting for a decision of people. */
+/** Reasons for which a review waits for a decision of people. */
 const PEOPLE: ReadonlySet<string> = new Set(['arbiter', 'fail', 'budget']);
 
-/** The file with the folder in which a private Conch began. A resumed private Conch starts there, too. */
+/**
+ * Name of the file that stores the folder in which a private Conch first started. A resumed private Conch starts there.
+ */
 const STARTED_IN = 'started-in';
 
 async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
@@ -228,9 +230,9 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
       CONCH_LOG_LEVEL: 'fatal',
     },
     cwd: readFileSync(join(dataDir, STARTED_IN), 'utf8'),
-    // The private Conch ends when this channel closes, also when this program is killed.
+    // The private Conch ends when its IPC channel closes, also when `conch review` is killed.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    // A Ctrl+C is for this program, which cancels the review first.
+    // Ctrl+C must not reach the private Conch: `conch review` cancels the review first.
     detached: true,
   });
   const ended = new Promise<void>((resolve) => bot.once('exit', () => resolve()));
@@ -248,7 +250,10 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
   }
 }
 
-/** Deletes all that a private Conch stored. Called after a pass only: other reports name the work that is stored. */
+/**
+ * Deletes all that a private Conch stored. Called only after a review passed: otherwise, people may need the stored
+ * work.
+ */
 async function forget(dataDir: string, file: string): Promise<void> {
   process.chdir(readFileSync(join(dataDir, STARTED_IN), 'utf8'));
   const config = { ...loadConfigFrom(thisWorld(), file), dataDir };

@@ -31,7 +31,7 @@ const SECONDS = { watchdog: 30, start: 600, stop: 30, restart: 10 };
 /** The longest run of systemctl, in milliseconds: a restart waits for the stop and the start of the unit. */
 export const SYSTEMCTL_LIMIT_MS = (SECONDS.stop + SECONDS.start + 30) * 1_000;
 
-/** Returns the text of the unit. */
+/** Returns the text of the unit file for systemd. */
 export function unitText(plan: UnitPlan): string {
   const isSystem = plan.scope === 'system';
   return [
@@ -73,7 +73,7 @@ function section(name: string, lines: readonly string[]): string {
 function program({ dataDir, folder, ...plan }: UnitPlan): readonly string[] {
   return [
     'Type=notify',
-    // systemd-notify is a child of Conch.
+    // Lets systemd-notify, a child process of Conch, report to systemd.
     'NotifyAccess=all',
     commandLine(plan),
     `WorkingDirectory=${folder.replaceAll('%', '%%')}`,
@@ -88,7 +88,7 @@ function program({ dataDir, folder, ...plan }: UnitPlan): readonly string[] {
     'LimitCORE=0',
     `TimeoutStartSec=${SECONDS.start}`,
     `TimeoutStopSec=${SECONDS.stop}`,
-    // Only Conch gets SIGTERM: it keeps the turns, then ends its agents.
+    // Only Conch gets SIGTERM, not its agents: Conch ends them itself.
     'KillMode=mixed',
     'UMask=0077',
   ];
@@ -117,7 +117,7 @@ const PROTECTIONS = [
   'SystemCallErrorNumber=EPERM',
 ];
 
-/** Protections that need the rights of the machine's manager. */
+/** Protections for units of the machine only: the systemd of a user has no rights for them. */
 const SYSTEM_PROTECTIONS = [
   'CapabilityBoundingSet=',
   'AmbientCapabilities=',

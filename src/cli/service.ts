@@ -95,7 +95,7 @@ function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
     : `The user that systemd makes for Conch cannot enter ${closed}. Install Node and Conch where all users may read, run the command in a folder such as /etc/conch, or name a user: --run-as ann`;
 }
 
-/** Returns the first of the folders above the paths that other users cannot enter; `null` for none. */
+/** Of the folders above these paths, returns the first that other users cannot enter; `null` for none. */
 function closedTo(paths: readonly string[]): string | null {
   const folders = paths.flatMap((path) => foldersAbove(path));
   return folders.find((folder) => existsSync(folder) && (statSync(folder).mode & 0o001) === 0) ?? null;
@@ -205,7 +205,7 @@ export function thisMachine(dataDir: string): ServiceWorld {
     cwd: process.cwd(),
     dataDir,
     unitFolders: { system: '/etc/systemd/system', user: join(config, 'systemd/user') },
-    // systemd makes the folder when it has started the machine.
+    // systemd makes this folder when it starts the machine.
     isSystemd: existsSync('/run/systemd/system'),
     systemctl: (args) =>
       new Promise((answer) => {

@@ -26,8 +26,8 @@ type ToolTestResult =
   | { readonly ok: false; readonly message: string };
 
 /**
- * Judges a tool call by an agent's rules, without always-allow rules. The labels are those of a tool that says nothing
- * about itself, such as that it only reads.
+ * Judges a tool call by an agent's rules, without always-allow rules. The labels assume that a server's tool may reach
+ * more than its server and may change things.
  */
 export function testTool(test: ToolTest, config: Config): ToolTestResult {
   const agent = config.agents.find(({ id }) => id === test.agent);

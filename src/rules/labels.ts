@@ -9,7 +9,7 @@ import { isAbout, isNamed } from './verdict.ts';
 import type { LabelRules } from './verdict.ts';
 
 /**
- * The labels of a call. `untrusted` and `private` name the first source of text with that label; `null` for none.
+ * `untrusted` and `private` name the first source of untrusted or private text that the call may read; `null` for none.
  * `outward`: the call may send data away.
  */
 export type CallLabels = {
@@ -20,7 +20,7 @@ export type CallLabels = {
   readonly acts: boolean;
 };
 
-/** Facts about a server's tool, besides its name. */
+/** Facts about a tool of an MCP server, besides its name. */
 export type ServerFacts = {
   /** True when the tool may reach more than its own server. */
   readonly open: boolean;
@@ -123,7 +123,10 @@ function usesNetwork(words: Argv): boolean {
   return NETWORK_PROGRAMS.has(name) || verbsIn(rest).some((verb) => NETWORK_VERBS[name]?.test(verb) === true);
 }
 
-/** The words that may be the verb of a command: the first one that follows no option, and those before it. */
+/**
+ * The words that may be the verb of a command: the first word that is no option and follows none, and the words before
+ * it that are no options.
+ */
 function verbsIn(words: Argv): Argv {
   const end = words.findIndex((word, at) => !word.startsWith('-') && words[at - 1]?.startsWith('-') !== true);
   return words.slice(0, end === -1 ? words.length : end + 1).filter((word) => !word.startsWith('-'));

@@ -24,8 +24,8 @@ export type OfferFacts = {
 
 /**
  * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call of
- * several parts, after a rule that always asks, after a verdict by `members`, and when `facts` forbid offers. Of an
- * agent's own tools, three get offers: a command whose words are all known, a host, and one path inside the folder.
+ * several parts, after a rule that always asks, after a verdict by `members`, and when `facts` forbid offers. For calls
+ * of an agent's own tools, offers cover a command whose words are all known, a host, or one path inside the folder.
  * Deleting, and commands that run code or name a path outside the folder, get none.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
@@ -40,7 +40,7 @@ export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts):
 }
 
 const LONGEST_VALUE = 200;
-/** Characters with a meaning of their own in a rule, and spaces at an end. */
+/** Matches a text with a character that has a special meaning in rules, or with a space at its beginning or end. */
 const SPECIAL = /[*\\,()!\n[\]?#]|^\s|\s$/;
 
 function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {

@@ -2,8 +2,8 @@ import { BlockList, isIP } from 'node:net';
 import { readShell } from './shell.ts';
 
 /**
- * Returns whether the texts of one call may name this port of this machine. Host and port may stand in different words.
- * Any host name directly before the port counts, because the name may lead to this machine.
+ * Returns whether the texts of one tool call may name this port of this machine. Host and port may stand in different
+ * words. Any host name directly before the port counts, because the name may lead to this machine.
  */
 export function namesOwnPort(texts: readonly string[], port: number): boolean {
   const words = new Set(texts.flatMap((text) => [text, ...readShell(text).seen.flat()]).map(plain));

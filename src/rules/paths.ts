@@ -18,8 +18,8 @@ export type WorkPlace = {
 export type PathFrom = { readonly folder: string | null; readonly home: string | null; readonly disk: string };
 
 /**
- * A path of a call: as written, and resolved. `real` has two forms when the system and programs resolve its `..`
- * differently.
+ * A path in a tool call: as written, and with links resolved. `real` has two forms when the system and programs resolve
+ * its `..` differently.
  */
 export type NamedPath = { readonly written: PathFrom; readonly real: readonly PathFrom[] };
 
@@ -32,15 +32,18 @@ export function namedPath(path: string, place: WorkPlace): NamedPath {
 }
 
 /**
- * Behind a link, `..` differs for the system and for programs that shorten paths themselves; then both results are
- * returned.
+ * Returns a path with its links resolved. Behind a link, `..` differs for the system and for programs that shorten
+ * paths themselves; then returns both results.
  */
 function realPathsOf(path: string, place: WorkPlace): readonly string[] {
   const direct = followed(absolute(path, place), place);
   return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
 }
 
-/** Returns which of Conch's own files a path is or lies in, in any letter case. `null`: none, or reviewed work. */
+/**
+ * Returns whether a path is or lies in Conch's configuration or data, in any letter case. `null`: neither, or work that
+ * the agent reviews.
+ */
 export function ownAt({ written, real }: NamedPath, { own, ...place }: WorkPlace): 'config' | 'data' | null {
   const shown = [place, resolved(place)].flatMap((each) => each.shown ?? []);
   const isAt = (files: readonly string[] = []): boolean =>

@@ -6,7 +6,7 @@ import type { ToolLists } from './verdict.ts';
 
 type RuleFinding = {
   readonly list: (typeof LISTS)[number] | (typeof LABEL_LISTS)[number] | 'default';
-  /** The position in the list, from 0; `null` for `default`. */
+  /** The position of the rule in its list, from 0; `null` for the key `default`. */
   readonly index: number | null;
   /** True for an error, with which Conch does not start; false for a warning. */
   readonly wrong: boolean;
@@ -74,8 +74,8 @@ function entryOf(list: Entry['place']['list'], index: number, text: string): Ent
 }
 
 /**
- * True when the first rule decides before the other: deny, `ask!`, ask, allow. In one list, the wider rule decides
- * first; of equal rules, the rule of `outer`, then the rule that stands first.
+ * For two rules of which `one` covers `other`: true when `one` decides first. The order is deny, `ask!`, ask, allow. In
+ * one list, the wider rule decides first; of equal rules, the rule of `outer`, then the rule that stands first.
  */
 function isBefore(one: Entry, other: Entry, outer: readonly Entry[]): boolean {
   const orderOf = ({ place }: Entry): number => LISTS.findIndex((list) => list === place.list);
@@ -90,7 +90,7 @@ function shadowed({ place, text }: Entry): string {
   return `This rule has no effect: "${text}" of "${place.list}" comes first and covers it. Remove one.`;
 }
 
-/** True when the texts show that one rule covers everything that another covers. False proves nothing. */
+/** True when the texts show that `wider` covers everything that `narrower` covers. False proves nothing. */
 function contains(wider: ToolRule | null, narrower: ToolRule | null): boolean {
   if (wider === null || narrower === null || !coversAll(wider, narrower)) return false;
   if (wider.spec === null) return true;
@@ -115,14 +115,17 @@ function specOf({ text }: ToolRule): string {
   return text.slice(text.indexOf('('));
 }
 
-/** Returns a warning when a rule allows commands that can reach files of a rule on paths; else `null`. */
+/** Returns a warning when a rule allows commands that can reach files protected by a rule on paths; else `null`. */
 function halfHeld(entry: Entry, others: readonly Entry[]): string | null {
   const path = others.find((other) => reaches(entry, other));
   if (path === undefined) return null;
   return `"${path.text}" of "${path.place.list}" protects a file only from commands that name the file. Allowed commands can still reach the file through its folder.`;
 }
 
-/** Returns a warning for a rule on paths when a wider scope allows commands that can reach its files; else `null`. */
+/**
+ * Returns a warning for a rule on paths when a wider scope allows commands that can reach the protected files; else
+ * `null`.
+ */
 function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
   const commands = wider.find((other) => reaches(other, entry));
   if (commands === undefined) return null;
@@ -130,8 +133,9 @@ function halfHolds(entry: Entry, wider: readonly Entry[]): string | null {
 }
 
 /**
- * True when an allowed command can reach the files of a rule on paths. Safe commands write nothing, so for them only
- * rules on reading and searching count. Safe git commands do not count: they show files under version control.
+ * True when `commands` allows a command that can reach the files of `path`, a rule on paths. Safe commands write
+ * nothing, so for them only rules on reading and searching count. Safe git commands do not count: they show files under
+ * version control.
  */
 function reaches(commands: Entry, path: Entry): boolean {
   if (path.place.list === 'allow' || path.rule?.spec?.of !== 'path' || !isCommands(commands)) return false;

@@ -43,7 +43,10 @@ export type Covered =
 export type RuleSpec =
   /** The words of a command. `open`: more words may follow. */
   | { readonly of: 'words'; readonly words: readonly string[]; readonly open: boolean }
-  /** Paths below a root. Rules that allow, trust or limit a run use `exact`. Others use `wide`, in any letter case. */
+  /**
+   * A pattern of paths below a root. Rules that allow, trust or limit a run match with `exact`. Other rules match with
+   * `wide`, which ignores letter case.
+   */
   | { readonly of: 'path'; readonly root: 'folder' | 'home' | 'disk'; readonly exact: Paths; readonly wide: Paths }
   /** A host, or every host below it. */
   | { readonly of: 'host'; readonly host: string; readonly below: boolean }
@@ -161,7 +164,10 @@ function readPath(spec: string): RuleSpec | string {
   return { of: 'path', root, exact: pathsOf(pattern, false), wide: pathsOf(pattern, true) };
 }
 
-/** Compiles lines of `.gitignore`. `isWide` ignores letter case and Unicode normalization (NFC, NFD). */
+/**
+ * Compiles a pattern in the form of `.gitignore`, of one or more lines. `isWide` ignores letter case and Unicode
+ * normalization (NFC, NFD).
+ */
 function pathsOf(pattern: string, isWide: boolean): Paths {
   const fold = (text: string): string => (isWide ? text.normalize('NFC') : text);
   const patterns = ignore({ ignorecase: isWide, allowRelativePaths: true }).add(fold(pattern));

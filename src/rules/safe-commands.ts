@@ -20,14 +20,14 @@ type Known = {
    * although the shell may replace it by the name of a file that the program reads as an option.
    */
   readonly plain?: true;
-  /** The safe verbs of the program, each with its own options. The options above may stand before the verb. */
+  /** The safe verbs of the program, each with its own options. The program's options may stand before the verb. */
   readonly verbs?: Readonly<Record<string, Known>>;
 };
 
 /**
- * True when a command starts no other program, writes nothing and sends nothing: its program, its verb and every
- * option are on the list. Programs in git's configuration (`core.fsmonitor`, `diff.external`) are not checked here,
- * because a change of `.git` needs approval.
+ * True when a command starts no other program, writes nothing and sends nothing: its program, its verb and every option
+ * are on the list of safe ones. Programs in git's configuration (`core.fsmonitor`, `diff.external`) are not checked
+ * here, because a change of `.git` needs approval.
  */
 export function isSafe(words: Argv): boolean {
   return words.length > 0 && isSafeBeginning(words);
@@ -116,7 +116,7 @@ const TEST: Known = { dashed: /^-(?:[abcdefghknoprstuwxzGLNOS]|eq|ne|lt|le|gt|ge
 const DIFF_OPTIONS =
   'patch no-patch unified raw patch-with-raw indent-heuristic no-indent-heuristic minimal patience histogram anchored diff-algorithm stat compact-summary numstat shortstat dirstat cumulative summary patch-with-stat name-only name-status submodule color no-color color-moved no-color-moved color-moved-ws word-diff word-diff-regex color-words no-renames rename-empty no-rename-empty check ws-error-highlight full-index binary abbrev no-abbrev break-rewrites find-renames find-copies find-copies-harder irreversible-delete diff-filter pickaxe-all pickaxe-regex relative no-relative text ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines ignore-matching-lines inter-hunk-context function-context exit-code quiet no-ext-diff no-textconv ignore-submodules src-prefix dst-prefix no-prefix default-prefix line-prefix';
 
-/** `%G` in a format starts a program that checks signatures. `-`, `+` or a space may precede the letter. */
+/** `%G` in a format of git starts a program that checks signatures. `-`, `+` or a space may precede the letter. */
 const SIGNATURE = /%[-+ ]?G/;
 
 const LOG: Known = {
@@ -178,10 +178,10 @@ const GIT: Known = {
 };
 
 /**
- * Programs, verbs and options that start no other program, write nothing and send nothing. Left out on purpose: `sed`,
- * `awk` (run and write), `tee` (writes), `xargs`, `less` (run), `sort -o -T`, `diff -l`, `tree -o -R`, `file -C -z`,
- * `date -s`, `uniq` with a file, `find -exec -delete -fprint`, `rg --pre -z`, and of `git` `--output`, `--ext-diff`,
- * `--textconv`, and `-c`, `-C`, `-p` before the verb.
+ * Programs, verbs and options that start no other program, write nothing and send nothing. Left out on purpose are the
+ * programs `sed`, `awk`, `tee`, `xargs` and `less`, and `uniq` with a file. Also left out are the options `sort -o -T`,
+ * `diff -l`, `tree -o -R`, `file -C -z`, `date -s`, `find -exec -delete -fprint` and `rg --pre -z`. Of `git`,
+ * `--output`, `--ext-diff` and `--textconv` are left out, and `-c`, `-C` and `-p` before the verb.
  */
 const SAFE: Readonly<Record<string, Known>> = {
   cat: {

@@ -68,7 +68,7 @@ export function elsewhereAt(words: Argv): number {
 
 const ELSEWHERE = /^-+\w*C|^-+(?:directory|chdir|cwd|dir|prefix|git-dir|work-tree|manifest-path)(?:=|$)/;
 
-/** True when a command changes the folder of the commands after it. */
+/** True when a command changes the working folder of the commands after it. */
 export function changesFolder(words: Argv): boolean {
   return FOLDER_CHANGERS.has(programOf(words[0] ?? ''));
 }
@@ -77,7 +77,7 @@ const FOLDER_CHANGERS: ReadonlySet<string> = new Set(['cd', 'chdir', 'pushd', 'p
 
 /**
  * True for commands that change no file of the work: `git add`, `git commit`, and every safe command that does not
- * change the folder.
+ * change the working folder.
  */
 export function onlyReads(words: Argv): boolean {
   const [program = '', verb = ''] = words;

@@ -18,9 +18,9 @@ type ShellReading = {
  * Parses a command line as Bash does. `parts` is certain for simple commands of literal words and `*` or `?`, joined by
  * `&&`, `||`, `;`, `|`, `|&`, `&` or line feeds, also with `!`, `time`, `2>&1` or `>/dev/null`. `parts` is `null` for
  * all other texts, such as substitutions, variables, braces, brackets, here-documents, assignments, compound commands,
- * redirection of files, invisible characters, syntax errors, empty and long texts. Unless `asWritten` (for rules),
- * `parts` is also `null` for `eval` and the like, and for a pattern that may match a file named like an option, unless
- * the program is `plain`.
+ * redirection of files, invisible characters, syntax errors, empty and long texts. `asWritten`: the text is of a rule,
+ * and this is all. For other texts, `parts` is also `null` for `eval` and the like. It is also `null` for a pattern
+ * that may match a file named like an option, unless every option of the program is safe.
  */
 export function readShell(text: string, asWritten = false): ShellReading {
   const script = isSmall(text) ? parse(text) : null;
@@ -122,7 +122,10 @@ function isHarmless(redirection: Command['redirects'][number]): boolean {
 
 type Found = { readonly lists: readonly Argv[]; readonly written: readonly string[] };
 
-/** A word that is computed at run time is taken as written. */
+/**
+ * Returns the words of all commands in a script, and the targets of its output. A word that is computed at run time is
+ * taken as written.
+ */
 function wordsIn(script: SyntaxNode): Found {
   const lists: Argv[] = [];
   const written: string[] = [];
@@ -163,7 +166,9 @@ function meantBy(word: string): readonly string[] {
   return [...meant].map((text) => text.replace(/^!/, ''));
 }
 
-/** Adds the commands that other commands may start: each of their words may begin a command or be a script. */
+/**
+ * Adds the commands that the given commands may start: any word after the program may begin a command or be a script.
+ */
 function inner(lists: readonly Argv[], depth: number): readonly Argv[] {
   if (depth === 0) return lists;
   return lists.flatMap((words) => {

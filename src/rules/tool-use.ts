@@ -98,7 +98,9 @@ function kindOf({ name, kind }: ToolRequest): ToolKind {
 
 const WEB_NAME = /web[-_ ]?(?:search|fetch|page|get|read)|google|browse|^fetch(?:[-_]|$)|[-_]fetch$/i;
 
-/** `elsewhere`: another working folder, which makes the words uncertain, or `null`. */
+/**
+ * Returns the parts of a command line. `elsewhere`: another working folder, which makes the words uncertain, or `null`.
+ */
 function commandParts(
   command: string,
   { place, elsewhere }: { readonly place: WorkPlace | null; readonly elsewhere: string | null },
@@ -150,7 +152,7 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
     const texts = at === 0 && about.of !== 'host' ? [...textsIn(request.input), ...request.locations] : [];
     const others = changed || about.of !== 'path' ? usedPaths(texts, changed, place) : [];
     const own = about.of === 'path' && place !== null ? [usedPath(about, place, { known: true, changed })] : [];
-    // After the first part, a part without a path stands for the paths beyond the limit of `within`.
+    // After the first part, a part about nothing stands for all paths beyond the limit of paths.
     const rest = about.of === 'nothing' && at > 0 ? [restOfPaths(changed)] : [];
     return { kind, mcp: null, about, paths: [...own, ...others, ...rest] };
   });
@@ -158,7 +160,7 @@ function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null):
 
 const READING_KINDS: ReadonlySet<ToolKind> = new Set(['read', 'search', 'fetch', 'think']);
 const READING_NAME = /^(?:read|get|list|search|find|view|show|stat|describe|query|glob|grep|directory)(?:[_-]|$)/i;
-/** Words in a name of `READING_NAME` that mean writing: `search_and_replace`. */
+/** Words that mean writing in the name of a tool that seems to read: `search_and_replace`. */
 const WRITING_NAME =
   /writ|replac|creat|delet|updat|edit|mov|remov|insert|append|patch|put|set|save|renam|cop(?:y|ies)|exec|run|appl/i;
 /** Keys whose values are file contents, not paths. */
@@ -213,7 +215,10 @@ const ADDRESS_KEY = /^(?:url|uri|urls|uris|address|link|href)$/;
 const PATTERN_KEY = /^(?:pattern|glob|globpattern|include)$/;
 const PATCH_KEY = /patch|diff/;
 
-/** Codex names the files of a patch as the keys of `changes`. */
+/**
+ * Returns the texts of an input that name paths, with the files of patches. Codex names the files of a patch as the
+ * keys of `changes`.
+ */
 function pathsIn(input: unknown): readonly string[] {
   const changes = isRecord(input) ? input['changes'] : null;
   const files = stringsAt(input, ADDRESS_KEY).filter((each) => /^file:/i.test(each));

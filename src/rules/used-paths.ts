@@ -4,9 +4,9 @@ import { wildcard } from './rule.ts';
 import type { Argv } from './safe-commands.ts';
 
 /**
- * A path of a call. `known`: the text is certainly a path. `changed`: the call may change the file. `own`: which of
- * Conch's own files the path is. `isRest`: the path stands for paths beyond a limit, so each rule on paths that denies,
- * asks or labels covers it.
+ * A path in a tool call. `known`: the text is certainly a path. `changed`: the call may change the file. `own`: which
+ * of Conch's own files the path is. `isRest`: the path stands for paths beyond a limit, so each rule on paths that
+ * denies, asks or labels covers it.
  */
 export type UsedPath = NamedPath & {
   readonly isRest?: true;
@@ -21,7 +21,7 @@ export const GRANTING_NAMES =
     ' ',
   );
 
-/** Names of files and folders with keys. */
+/** Names of files and folders with passwords, tokens or private keys. */
 export const PRIVATE_NAMES = (
   '.env .envrc .ssh .aws .azure .gnupg .kube .netrc .npmrc .pypirc .pgpass .git-credentials mcp-logins .secrets secrets ' +
   'id_rsa id_ed25519 id_ecdsa credentials.json'
@@ -51,7 +51,10 @@ export function restOfPaths(changed: boolean): UsedPath {
   return { written: anywhere, real: [anywhere], known: true, changed, own: 'data', isRest: true };
 }
 
-/** Adds to a path how the call uses it, and which of Conch's own files it is; `null` for others and without a place. */
+/**
+ * Adds to a path how the call uses it, and which of Conch's own files it is. `own` is `null` for other files, and
+ * without a place.
+ */
 export function usedPath(path: NamedPath, place: WorkPlace | null, how: Pick<UsedPath, 'known' | 'changed'>): UsedPath {
   return { ...path, ...how, own: place === null ? null : ownAt(path, place) };
 }
@@ -137,8 +140,8 @@ function shortened(path: string): string {
 }
 
 /**
- * Expands the patterns of a path to existing names. Without a place, expands only patterns that begin with `.`, to
- * names of granting and private files.
+ * Expands the patterns of a path to existing names; `null` when there are more than 512. Without a place, expands only
+ * patterns that begin with `.`, to names of granting and private files.
  */
 function filledIn(path: string, place: WorkPlace | null): readonly string[] | null {
   const filled: string[] = [];

@@ -13,7 +13,7 @@ import type { UsedPath } from './used-paths.ts';
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
 
 /**
- * The verdict on calls that do more than read, in runs whose requester is not an operator. It limits what the rules
+ * Verdicts on calls that do more than read, in runs whose requester is not an operator. They limit what the rules
  * allow. `same`: the rules alone decide.
  */
 export const MEMBERS = ['ask', 'deny', 'same'] as const;
@@ -131,8 +131,9 @@ export function uniteRules(
 }
 
 /**
- * Decides a call part by part: deny, not in `only`, `ask!`, always-allow, ask, allow, default. The strictest part
- * decides, so a call is allowed only if every part is.
+ * Decides each part of a tool call by the first check that applies: deny rules, the limit `only`, `ask!` rules,
+ * always-allow rules, ask rules, allow rules, the default. The strictest part decides, so a call is allowed only if
+ * every part is.
  */
 export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): ToolVerdict {
   const [first, ...rest] = use.parts.map((part) => decidePart(part, rules, memory));
@@ -157,10 +158,13 @@ export function decideForMember(
     : { verdict: 'deny', by: 'members', rule: null };
 }
 
-/** A turn in which an agent may not change the work: it reviews, or speaks for a merged ticket in a meeting. */
+/** A turn in which an agent must not change the work: it reviews, or speaks for a merged ticket in a meeting. */
 export type ReadOnly = 'review' | 'meeting';
 
-/** Returns the verdict in a turn that may not change the work: tools that edit, delete or move are denied. */
+/**
+ * Returns the verdict in a turn in which the agent must not change the work: tools that edit, delete or move are
+ * denied.
+ */
 export function decideReadOnly({ parts }: ToolUse, by: ReadOnly, decided: ToolVerdict): ToolVerdict {
   const isChanging = parts.some(({ kind }) => kind === 'edit' || kind === 'delete' || kind === 'move');
   return isChanging ? { verdict: 'deny', by, rule: null } : decided;
@@ -320,7 +324,7 @@ function strictness({ verdict, by }: ToolVerdict): number {
 
 /**
  * True when a rule that gives a command's beginning allows the rest. After a safe beginning, `*` allows safe commands
- * only. After other words, `*` allows all words that set no other folder.
+ * only. After other words, `*` allows all words that set no other working folder.
  */
 function allowsMore(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>): boolean {
   if (!spec.open) return true;

@@ -18,7 +18,7 @@ export type ChannelPlan = {
 
 /** The floors' part of a configuration. */
 export type Plans = {
-  /** A hash of all plans; `null`: floors must always be checked. */
+  /** A hash of all plans. `null`: none, so each floor must always be compared with its plan. */
   readonly word: string | null;
   readonly all: () => readonly ChannelPlan[];
   readonly of: (channel: ChannelId) => ChannelPlan | null;

@@ -20,7 +20,7 @@ export type CrewWorkerView = {
   readonly status: 'idle' | 'ready' | 'working' | 'done' | 'stuck';
   readonly symbol: string;
   readonly ticket: { readonly id: string; readonly title: string; readonly thread: ChannelId } | null;
-  /** Steps that the worker took for its ticket, and the most that it may take. */
+  /** Steps that the worker took for its ticket. `maxSteps`: the most that it may take. */
   readonly steps: number;
   readonly maxSteps: number;
   /** Tool steps inside the step that is under way; `null` without such a step or without tools. */
@@ -30,8 +30,9 @@ export type CrewWorkerView = {
   readonly tokens: number;
   readonly costMicros: number;
   /**
-   * What the worker waits for, or what is done with its work; empty for nothing. `since`: since when, or else the time
-   * of its last step or its ticket; `null` for nothing, and when unknown.
+   * What the worker waits for, or what is done with its work; empty for nothing. `since`: when the wait began. If that
+   * is unknown, the time of the worker's last step, else of its ticket. `null` without a wait, and when no time is
+   * known.
    */
   readonly waits: string;
   readonly since: Instant | null;

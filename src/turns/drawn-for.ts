@@ -1,7 +1,7 @@
 /**
- * The question or turn that a button was drawn for: an open question, by its key, or a turn of a store, by its epoch.
- * `epoch`: while nobody has the floor, that of the last grant or resume. Buttons that do not concern the floor's turn
- * have another number in its place, or 0.
+ * The question or turn that a button was drawn for: an open question, by its key, or a turn, by its store and epoch.
+ * While nobody has the floor, `epoch` is that of the last grant or resume. Buttons that are not about the floor, such
+ * as those of crews, have another number in `epoch`, or 0.
  */
 export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }
@@ -31,7 +31,7 @@ const TURN = /^t(\w{1,64})\.([\da-z]{1,10})$/;
 /** The reason that the *Discard* button of a failed run gives. A button with this reason ends only a failed run. */
 export const DISCARDED = 'discarded';
 
-/** The number of a review's question to people. */
+/** The number that the buttons of a review's question to people carry. */
 export function reviewQuestion({ id, iteration }: { readonly id: string; readonly iteration: number }): number {
   return Number(id.slice(id.lastIndexOf('-') + 1)) * REVIEW_SPAN + iteration;
 }

@@ -30,7 +30,8 @@ import { linesOf, threadOf } from './view.ts';
 import type { InboxRow, JournalEntry, Line } from './view.ts';
 
 /**
- * The rise of epochs and request numbers after a restore. A floor is assumed to use fewer after its backup was made.
+ * How far epochs and request numbers rise when a backup is restored. A floor is assumed to use fewer between the backup
+ * and the restore.
  */
 export const RESTORE_JUMP = 1_000_000;
 
@@ -63,7 +64,7 @@ export const floorMachine = {
 /** The type of the floor machine. Tests use copies with planted bugs. */
 export type FloorMachine = typeof floorMachine;
 
-/** The result of a floor's command. */
+/** The result of a command to a floor. */
 export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
 
 /**
@@ -81,7 +82,7 @@ function newQuestionKey(): string {
 /** Bytes of a question's key. With a command of 80 letters it fits into a Discord button id of 100 characters. */
 const QUESTION_KEY_BYTES = 8;
 
-/** The floor's use of the inbox and the outbox. */
+/** Returns how the floor machine uses the inbox and the outbox. */
 export function floorUses({
   questionKeys = newQuestionKey,
   ...rendering
@@ -113,7 +114,7 @@ function messagesOf(fact: Fact): readonly MessageId[] {
   }
 }
 
-/** The effect of a stored row. A post gets the row's text. */
+/** Returns the effect of a stored outbox entry. A post gets the entry's text. */
 export function effectOf(stored: unknown, text: string | null): Effect {
   const effect = stored as Effect;
   return effect.type === 'post' ? { ...effect, text: text ?? '' } : effect;
@@ -161,8 +162,8 @@ export class FloorStore extends SqliteStore {
   }
 
   /**
-   * The thread of an agent's line; for the line `null`, the thread of the next text. Returns `null` for the channel
-   * itself.
+   * The thread of an agent's line; for the line `null`, the thread of the agent's next text. Returns `null` for the
+   * channel itself.
    */
   thread(channel: ChannelId, line: number | null): ChannelId | null {
     return threadOf(this.floors.newest(channel), line, this);

@@ -61,13 +61,13 @@ const AGAIN_MS = 1_000;
  */
 const EARLY_KEPT = 1_000;
 
-/** The store has a bug when it still names a channel after this many ticks in a row that found nothing due. */
+/** The store has a bug when it still names a channel as due after this many ticks in a row that found nothing due. */
 const MOST_IN_VAIN = 3;
 
 /** The entry point of all floors. Keeps one alarm for the earliest deadline of all channels. */
 export class TurnManager {
   readonly #ports: ManagerPorts;
-  /** Total standstill of the process that the floors know of, in milliseconds. */
+  /** How long, in total, Conch's process was suspended or blocked, as far as the floors were told. In milliseconds. */
   #stoodStillMs: number;
   readonly #alarm: Alarm;
   readonly #signs: Signs;
@@ -85,7 +85,8 @@ export class TurnManager {
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
     this.#stoodStillMs = stoodStillMs(ports.clock);
-    // A clock without `stoodStillMs`: the alarm rings in spite of a standstill, so that the floors are told of it.
+    // Without `stoodStillMs`, the alarm does not ring later after the process stood still: the ring tells the floors of
+    // it.
     this.#alarm = new Alarm({ now: () => ports.clock.now() }, ports.timers, () => void this.#meetDeadlines());
     this.#signs = new Signs(ports);
     this.#drafts = new ShownDrafts(ports);
@@ -150,8 +151,8 @@ export class TurnManager {
   }
 
   /**
-   * Prepares the floors after a start. Nothing is granted before a floor's `catchUp`. Resolves with the channels for
-   * `bringBack`; resting floors under their current plan are left out.
+   * Prepares the floors after a start. Nothing is granted before a floor's `catchUp`. Resolves with the channels that
+   * need `bringBack`; resting floors under their current plan are left out.
    */
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
@@ -177,7 +178,10 @@ export class TurnManager {
     }
   }
 
-  /** Stores that all floors follow these plans, so that the next start skips the check. Needs the plans' `word`. */
+  /**
+   * Stores that all floors follow these plans, so that the next start skips the check. Does nothing without the plans'
+   * hash.
+   */
   async settle(plans: Plans): Promise<void> {
     if (this.#running) await this.#plans.settle(plans);
   }
@@ -234,7 +238,7 @@ export class TurnManager {
     }
   }
 
-  /** Changes of a message run in order, because each is compared with the one before. */
+  /** Edits and deletions run one after another, because each is compared with the one before. */
   async #amend(change: MessageChange): Promise<void> {
     const { store } = this.#ports;
     const { id, channel } = change;
@@ -311,7 +315,7 @@ export class TurnManager {
     this.#meeting = false;
   }
 
-  /** Handles deadlines until none has passed, because more can pass while commits are written. */
+  /** Handles deadlines until none that has passed is left: more can pass while commits are written. */
   async #round(): Promise<void> {
     const vain = new Map<ChannelId, number>();
     for (;;) {
@@ -415,8 +419,8 @@ class ShownDrafts {
   }
 
   /**
-   * Deletes the stored draft, in the same commit as a command applied just before. `byItself`: Conch has just posted a
-   * draft itself, so deletes also when no stored draft is known. Without `byItself`, returns `null` then.
+   * Deletes the stored draft of a channel, in the same commit as a command applied just before. Returns `null` when no
+   * stored draft is known. With `byItself` (Conch has just posted a draft itself), deletes in that case, too.
    */
   forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
     this.#shown.delete(channel);
@@ -457,7 +461,7 @@ class Signs {
 
   /**
    * Carries out the delayed sign of work, unless the next command (`before`) is a text of the same turn with later
-   * work.
+   * work. Returns `null` when no sign is carried out.
    */
   take(channel: ChannelId, before: Command | null): Promise<unknown> | null {
     const sign = this.#signs.get(channel);
@@ -514,7 +518,7 @@ class KnownPlans {
   }
 }
 
-/** Commands before which, or by which, an agent has posted all its text, so that no draft is left. */
+/** Commands that post an agent's text, or follow when all of it is posted, so that no draft is left. */
 const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
 
 function isUnread({ change }: MessageChange, { fate, edited }: InboxRow): boolean {

@@ -33,7 +33,8 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
   let isOwn = found.length > 0;
   let looked = 0;
   for (const { fact } of sources.newest()) {
-    // The messages of this turn are known. If none of them began it, those of the turns before it count too.
+    // The messages of this turn are known, so facts up to its grant are skipped. If the grant had none, messages of
+    // older facts count, too.
     if (isOwn && (fact.type !== 'turnGranted' || fact.agent !== agent)) continue;
     if (isOwn && givenBy(fact).length > 0) return authorsOf(found, sources);
     isOwn = false;
@@ -44,7 +45,7 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
     if (isOperators || isGranted) return authorsOf(found, sources);
     const messages = givenBy(fact);
     found.unshift(...messages);
-    // A turn that continued got other messages before.
+    // After a message given mid-turn or a continuation, the search goes on: the turn got other messages before.
     const isMore = fact.type === 'messageRouted' || fact.type === 'turnContinued';
     if (!isMore && messages.length > 0) return authorsOf(found, sources);
   }
@@ -66,7 +67,8 @@ export function turnsGiven(
 ): ReadonlySet<string> {
   const found = new Set<string>();
   /**
-   * Agents that got such a message mid-turn. The grants of these turns are older facts, so the loop meets them later.
+   * Agents that got an accepted message mid-turn. The grants of these turns are older facts, so the loop meets them
+   * later.
    */
   const given = new Set<AgentId>();
   for (const { fact } of newest) {
@@ -136,8 +138,8 @@ export const IN_WORDS = {
 };
 
 /**
- * The sequence numbers of facts with words about the work that `isMeant` accepts, and of the announced decisions about
- * its requests. `newest`: facts of the floor, newest first.
+ * The sequence numbers of facts that describe work for which `isMeant` is true, and of the announced decisions about
+ * requests of this work. `newest`: facts of the floor, newest first.
  */
 export function toldOf(
   newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,

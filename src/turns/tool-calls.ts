@@ -52,7 +52,10 @@ export type ToolCallRow = {
   /** The approval's id; `null` when people were not asked. */
   readonly approval: string | null;
   readonly decision: CallDecision;
-  /** Text of the rule behind the decision; `null` for none. `unasked`: the agent ran the call without asking. */
+  /**
+   * Text of the rule behind the decision; `null` for none. The text `unasked` means that the agent ran the call without
+   * asking.
+   */
   readonly rule: string | null;
   /** Id of the always-allow rule that allowed the call; `null` for none. */
   readonly remembered: string | null;

@@ -11,7 +11,7 @@ import { decide } from './floor/decide.ts';
 import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 import { defined } from '../lib/defined.ts';
 
-/** The state of a review, for `reviewLine` and `ReviewView`. */
+/** How a review stands: whose turn it is, why it waits, or how it ended. */
 export type ReviewStand = {
   readonly primary: AgentId;
   readonly iteration: number;
@@ -292,9 +292,9 @@ export function linesOf(
 }
 
 /**
- * The thread of an agent's line: that of the newest message that agents got before the line. The search ends where an
- * exchange closed, except at a limit. For the line `null`, the thread of the next text. Returns `null` for the channel
- * itself.
+ * The thread of an agent's line: that of the newest message given to agents before the line. For the line `null`, the
+ * thread of the next text. Returns `null` for the channel itself, also when an exchange closed between message and
+ * line, except at a limit.
  */
 export function threadOf(
   newest: Iterable<Pick<JournalEntry, 'fact'>>,

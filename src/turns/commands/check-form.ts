@@ -9,7 +9,10 @@ type CheckedForm =
 
 type FieldValue = string | number | boolean | string[];
 
-/** Parses the words that answer a form and checks each value. An empty value is the field's default, or left out. */
+/**
+ * Parses the words that answer a form and checks each value. An empty value becomes the field's default; without a
+ * default, the field is left out.
+ */
 export function checkForm(words: string, form: readonly AskedField[]): CheckedForm {
   const values = filledIn(
     words,

@@ -28,7 +28,7 @@ export type Argument = {
 export type CommandOption = {
   readonly name: 'model' | 'steps' | 'tools' | 'json';
   readonly summary: string;
-  /** The largest allowed number. Absent without `flag`: the option takes words. */
+  /** The largest number that the option takes. Absent, and without `flag`: the option takes words. */
   readonly most?: number;
   /** True when the option takes no value. */
   readonly flag?: true;
@@ -48,7 +48,7 @@ export type CommandRow = {
   readonly options?: readonly CommandOption[];
   /** Who may use the command: everybody (`read`) or operators (`operate`). */
   readonly needs: 'read' | 'operate';
-  /** Set when everybody may use the command without arguments, which only shows something. */
+  /** Set when the command only shows something if it has no arguments: then everybody may use it. */
   readonly withoutArguments?: 'read';
   readonly example: string;
 };

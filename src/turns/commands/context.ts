@@ -38,7 +38,7 @@ export type Answer = {
 };
 
 /**
- * A parsed command with its channel and author. `drawnFor`: the question or turn that the pressed button was drawn for;
+ * A parsed command with its channel and author. `drawnFor`: the question or turn for which the pressed button was made;
  * absent when no button was pressed.
  */
 export type Request = {
@@ -86,9 +86,11 @@ export type CrewCommands = { run(verb: CrewVerb, request: Request): Answer | Pro
 /** Runs the commands of the group "review". */
 export type ReviewCommands = {
   start(request: Request, agents: { readonly primary: AgentId; readonly reviewer: AgentId }): Promise<Answer>;
-  /** Shows the open review, or the last one. With the option `json`, answers as `export` does. */
+  /** Shows the open review of the channel, or the last one; with the option `json`, as JSON. */
   status(request: Request): Answer;
-  /** Shows the review as JSON, with the newest lines of its conversation after the line `count`. */
+  /**
+   * Shows the review as JSON, with the newest lines of its conversation: those after the line with the number `count`.
+   */
   export(request: Request): Answer;
   /** Shows what changed since the newest verdict; before the first verdict, since the work began. */
   diff(request: Request): Promise<Answer>;
@@ -96,7 +98,7 @@ export type ReviewCommands = {
   agents(channel: ChannelId): { readonly primary: AgentId; readonly reviewer: AgentId } | null;
   cancel(request: Request): Promise<Answer>;
   accept(request: Request): Promise<Answer>;
-  /** Decides that the reviewer is right, so that the work goes on. */
+  /** Decides that the reviewer is right, so that the work continues. */
   uphold(request: Request): Promise<Answer>;
   more(request: Request): Promise<Answer>;
 };
@@ -117,7 +119,7 @@ export type TrustCommands = {
   status(agent: AgentId): Promise<string | null>;
 };
 
-/** The parts of the program that commands read and change. */
+/** The parts of Conch that commands read and change. */
 export type CommandContext = {
   readonly floors: Floors;
   readonly roster: Roster;
@@ -153,8 +155,8 @@ export type Person = {
 export type OperatorSet = { readonly users: readonly string[]; readonly roles: readonly string[] };
 
 /**
- * Returns whether the person may change a floor. Judges by ids, never by names. Bots and agents (`never`) may not,
- * even if they are listed.
+ * Returns whether the person may change a floor. Judges by ids, never by names. Returns false for bots and for agents
+ * (`never`), even if they are listed.
  */
 export function mayOperate(person: Person, operators: OperatorSet, never: readonly string[]): boolean {
   if (person.bot === true || person.id === '' || never.includes(person.id)) return false;

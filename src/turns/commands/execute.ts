@@ -40,19 +40,19 @@ import { list } from './fact-words.ts';
 import { defined } from '../../lib/defined.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 
-/** Runs command lines. */
+/** Runs command lines that people give. */
 export type Operators = {
   /**
    * Parses a line, checks the person's rights, runs the command and answers. A refused command changes nothing; the
-   * answer says why. Rejects when the floor cannot be written. `drawnFor`: the word of the question or turn that the
-   * pressed button was drawn for.
+   * answer says why. Rejects when the floor cannot be written. `drawnFor`: the word on the pressed button for its
+   * question or turn; absent without a button.
    */
   run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
   /** Returns why `run` would refuse the person now, or `null`; `null` also for a line that is no command. */
   refusal(channel: ChannelId, person: Person, line: string, drawnFor?: string): string | null;
 };
 
-/** Creates the commands of these floors and agents. */
+/** Creates the runner of commands for the floors and agents of `context`. */
 export function createOperators(context: CommandContext): Operators {
   return {
     async run(channel, person, line, word) {
@@ -244,7 +244,7 @@ function actsOn(act: (call: Call, agent: AgentId) => Act): Run {
   return onFloor((call, view) => onAgent((named, agent) => carryOut(named, view, act(named, agent)))(call));
 }
 
-/** A "+" after the agent's name means its background run. */
+/** Returns the implementation of a command about runs. A "+" after the agent's name means its background run. */
 function ofRuns(verb: RunVerb): Run {
   const run = (call: Call, agent: AgentId | null): Answering =>
     call.context.runs?.run(verb, agent, call) ?? { ok: false, text: 'This channel has no runs.' };
@@ -435,7 +435,10 @@ function refused(refusal: Refusal, agent: AgentId | undefined, context: CommandC
   return { ok: false, text: context.words.refusal(refusal, whom) };
 }
 
-/** The floor itself checks the button's turn. */
+/**
+ * Returns a refusal when the pressed button is for a closed question or another store's turn; else `null`. Whether the
+ * button's turn is over, the floor itself checks.
+ */
 function outdatedAnswer({ channel, drawnFor }: Request, context: CommandContext): string | null {
   const view = context.floors.view(channel);
   if (drawnFor === undefined || view === null) return null;

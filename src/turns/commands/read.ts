@@ -25,7 +25,7 @@ export function logText(channel: ChannelId, count: number, context: CommandConte
 }
 
 /**
- * Returns the answer of `/why`: each step of a message with its time. Returns `null` when the channel has no such
+ * Returns the answer of `/why`: what happened to a message, with times. Returns `null` when the channel has no such
  * message.
  */
 export function whyText(channel: ChannelId, id: string, context: CommandContext): string | null {
