@@ -49,9 +49,9 @@ const INSTEAD = {
 } as const satisfies Record<Exclude<BackendConfig['kind'], 'acp'>, string>;
 
 /**
- * Starts an agent, trusted, in a new Git repository, asks it to make files there, denies all its requests, and looks
- * for new files. Ends the agent's processes and removes the folder before the promise settles. Resolves with `null`
- * when `signal` aborted.
+ * Checks whether an agent asks before it acts. Starts the agent, as trusted, in a new Git repository, asks it to make
+ * files there, denies all its requests, and looks for new files. Ends the agent's processes and removes the folder
+ * before the promise settles. Resolves with `null` when `signal` aborted.
  */
 export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promise<AgentCheck | null> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'conch-check-')));

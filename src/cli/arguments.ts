@@ -5,7 +5,7 @@ import { exitMeanings } from '../runtime/exit-codes.ts';
 import { OPTIONS, ROWS, optionsSchema } from './program-commands.ts';
 import type { Options, Row } from './program-commands.ts';
 
-/** A command with its arguments and options. */
+/** A typed command of `conch` with its arguments and options. */
 export type ProgramCall = { readonly row: Row; readonly words: readonly string[]; readonly options: Options };
 
 /** A parsed command line, a text to print (help, version), or a message with the error and the command's usage. */

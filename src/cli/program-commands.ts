@@ -457,8 +457,8 @@ function worldOf({ dataDir, adapters }: Config): CtlWorld {
 }
 
 /**
- * Returns which journals `conch replay` replays: those of floors, unless the first word names a machine. `key`: the
- * journal that is named; `null` for all.
+ * Returns which journals `conch replay` replays: those of sessions if the first word is `session`, else those of
+ * floors. `key`: the journal that is named; `null` for all.
  */
 export function replayed([first, second]: readonly string[]): {
   readonly machine: 'floor' | 'session';

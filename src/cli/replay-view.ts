@@ -24,8 +24,8 @@ export const FLOOR_WORDS = { fact: factWords, state: floorShort } as const;
 export const SESSION_WORDS = { fact: moveWords, state: sessionShort } as const;
 
 /**
- * Replays the journals of a machine. Prints a line for each entry from `from` on and for each with a broken hash, then
- * a verdict for each journal. Returns whether all journals are intact; `null` when no key matches.
+ * Replays the journals of a state machine. Prints a line for each entry from `from` on and for each with a broken hash,
+ * then a verdict for each journal. Returns whether all journals are intact; `null` when no key matches.
  */
 export function replayAll<State, Fact>(
   machine: Replayable<State, Fact>,

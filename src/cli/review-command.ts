@@ -112,7 +112,7 @@ async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
 /** The exit code of a review, and its id; the id is '' when it is not known. */
 type Ended = { readonly code: ExitCode; readonly id: string };
 
-/** Prints how to go on with a review that waits for a person. Returns `code`. */
+/** Prints how to go on with a review when `code` says that a person is needed. Returns `code`. */
 function hinted(code: ExitCode, id: string, world: ReviewWorld): ExitCode {
   if (code !== EXIT_CODES.personNeeded) return code;
   return failed(`To decide and go on: conch review --resume ${id} accept (or uphold, more 5, cancel)`, code, world);

@@ -83,7 +83,7 @@ function program({ dataDir, folder, ...plan }: UnitPlan): readonly string[] {
     `RestartSec=${SECONDS.restart}`,
     `RestartPreventExitStatus=${RESTART_CANNOT_HELP.join(' ')}`,
     `WatchdogSec=${SECONDS.watchdog}`,
-    // The default writes a core file, which holds tokens.
+    // The default signal, SIGABRT, writes a core file, which holds tokens.
     'WatchdogSignal=SIGKILL',
     'LimitCORE=0',
     `TimeoutStartSec=${SECONDS.start}`,
@@ -111,7 +111,7 @@ const PROTECTIONS = [
   'LockPersonality=yes',
   'RestrictRealtime=yes',
   'RestrictSUIDSGID=yes',
-  // AF_NETLINK lists the addresses of the machine.
+  // Programs read the addresses of the machine through AF_NETLINK.
   'RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK',
   'SystemCallArchitectures=native',
   'SystemCallErrorNumber=EPERM',

@@ -9,7 +9,7 @@ import type { Done } from './database.ts';
 import { SYSTEMCTL_LIMIT_MS, SYSTEM_DATA_DIR, commandLine, dataDirIn, unitText } from './service-unit.ts';
 import type { UnitPlan } from './service-unit.ts';
 
-/** A call of `conch service`: the verb, the scope and the options that were typed. */
+/** A typed command line of `conch service`: the verb, the scope and the options. */
 export type ServiceCall = {
   readonly verb: 'install' | 'status' | 'uninstall';
   readonly scope: UnitPlan['scope'];

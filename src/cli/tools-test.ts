@@ -14,7 +14,7 @@ import { jsonOrNull } from '../lib/defined.ts';
 /** A tool call to judge, without making it. */
 export type ToolTest = {
   readonly agent: string;
-  /** The tool's name for the agent: `Bash`, `mcp__files__write`. */
+  /** The name by which the agent calls the tool: `Bash`, `mcp__files__write`. */
   readonly tool: string;
   /** The input, as JSON. */
   readonly input: string;

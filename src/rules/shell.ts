@@ -51,7 +51,7 @@ const NESTED = 3;
 const SUFFIXES = 256;
 const LONGEST_SUFFIX = 64;
 
-/** Texts with more UTF-16 units, or with `MOST_OPENED` opening brackets and backquotes, take too long to parse. */
+/** Texts with more UTF-16 units, or with 500 or more opening brackets and backquotes, take too long to parse. */
 const LONGEST_SCRIPT = 65_536;
 const MOST_OPENED = 500;
 

@@ -57,9 +57,9 @@ export type ToolUse = {
 };
 
 /**
- * Splits a tool call into parts. A call of a server's tool is one part. For other tools, each command in the input is
- * a part, and each path or address of a tool for paths or addresses. Without a place (an agent on another machine),
- * paths are not resolved.
+ * Splits a tool call into parts. A call of a server's tool is one part. A call of another tool has a part for each
+ * command in the input; a tool for paths or addresses also has a part for each of them. Without a place (an agent on
+ * another machine), paths are not resolved.
  */
 export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse {
   const { name } = request;
@@ -124,8 +124,9 @@ function commandParts(
 }
 
 /**
- * Returns the commands, with `null` for each that may run in another folder: those after a change of the folder. Also
- * `null` for `git` in a folder that git takes for a bare repository, because its configuration starts programs.
+ * Returns the commands, with `null` for each that may run in another folder, because a command before it changes the
+ * folder. Also `null` for `git` in a folder that git takes for a bare repository, because its configuration starts
+ * programs.
  */
 function inFolder(parts: readonly Argv[], place: WorkPlace | null): readonly (Argv | null)[] {
   const change = parts.findIndex((words) => changesFolder(words) && !staysIn(words, place));

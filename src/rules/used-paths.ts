@@ -141,7 +141,7 @@ function shortened(path: string): string {
 
 /**
  * Expands the patterns of a path to existing names; `null` when there are more than 512. Without a place, expands only
- * patterns that begin with `.`, to names of granting and private files.
+ * patterns that begin with `.`, to known names of files that grant permissions or hold secrets.
  */
 function filledIn(path: string, place: WorkPlace | null): readonly string[] | null {
   const filled: string[] = [];

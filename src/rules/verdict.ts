@@ -87,8 +87,8 @@ function kindsIn(rules: readonly ToolRule[]): readonly ToolKind[] {
 }
 
 /**
- * The kinds of tools for which an agent must ask, so that rules can be applied: a rule denies or asks for some use, and
- * no rule denies every use.
+ * The kinds of tools for which an agent must ask Conch, so that rules can be applied: a rule denies or asks for some
+ * use, and no rule denies every use.
  */
 export function kindsAsked(rules: Pick<ToolRules, 'deny' | 'mustAsk' | 'ask'>): readonly ToolKind[] {
   const denied = kindsDenied(rules);
@@ -291,8 +291,8 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
 }
 
 /**
- * True when an always-allow rule that ends in `*` covers more than *Always…* offers: unsafe words before the `*`, or a
- * command that names a path outside the folder.
+ * True when an always-allow rule that ends in `*` covers more than the button *Always…* offers: unsafe words before the
+ * `*`, or a command that names a path outside the folder.
  */
 function isTooWide({ spec }: ToolRule, { about }: UsePart): boolean {
   if (spec?.of !== 'words' || !spec.open || about.of !== 'words') return false;

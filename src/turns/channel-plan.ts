@@ -16,7 +16,7 @@ export type ChannelPlan = {
   readonly seats: readonly SeatSettings[];
 };
 
-/** The floors' part of a configuration. */
+/** The plans of a configuration: settings and seats for the floor of each channel. */
 export type Plans = {
   /** A hash of all plans. `null`: none, so each floor must always be compared with its plan. */
   readonly word: string | null;

@@ -36,7 +36,7 @@ export type CrewWorkerView = {
    */
   readonly waits: string;
   readonly since: Instant | null;
-  /** When the announced merge of its work begins; `null` when none is announced. */
+  /** When the announced merge of the worker's work begins; `null` when none is announced. */
   readonly landsAt: Instant | null;
   /** Whether the worker waits for a person. `isQuestion`: the worker asks a question with choices. */
   readonly asksPeople: boolean;
@@ -102,7 +102,7 @@ export type CrewView = {
   readonly tokens: number;
   readonly costMicros: number;
   readonly unpriced: boolean;
-  /** The verdict of the last tests of main; `null` before the first ones. */
+  /** The verdict of the last tests of the main branch; `null` before the first ones. */
   readonly base: 'green' | 'red' | 'none' | 'accepted' | null;
   /** How often the tests of workers' work had each result. `flaky`: green at the second try. */
   readonly tests: Readonly<Record<'green' | 'flaky' | 'red' | 'none', number>>;

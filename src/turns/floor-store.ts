@@ -35,7 +35,7 @@ import type { InboxRow, JournalEntry, Line } from './view.ts';
  */
 export const RESTORE_JUMP = 1_000_000;
 
-/** The floor machine. Its key is the channel. */
+/** The state machine of floors. Its key is the channel. */
 export const floorMachine = {
   name: 'floor',
   channelOf: (key: string) => key,
@@ -181,7 +181,7 @@ export class FloorStore extends SqliteStore {
   }
 }
 
-/** The store's methods for texts that other parts of the program store by name. */
+/** The store's methods for texts that other parts of Conch store by name. */
 export type KeptTexts = Pick<FloorStore['keyValues'], 'remember' | 'forget' | 'recall' | 'remembered'>;
 
 function bookedOf(fact: Fact): LedgerEntry | null {

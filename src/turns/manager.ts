@@ -30,7 +30,7 @@ export type ManagerPorts = {
   /** Called after a person's message has reached a floor whose order is "review". */
   readonly opensReview?: (message: HumanMessage) => Promise<void>;
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
-  /** Takes the holder's draft, so that an interruption posts it. */
+  /** Takes the unposted draft of the holder, which is posted when the turn is interrupted. */
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   /** Called after each durable change of a floor. A recorded refusal is no change. */
   readonly changed: (change: Change) => void;
@@ -49,7 +49,7 @@ export type Change = {
 /** The posted text of a draft, and a promise for its storage. */
 export type Kept = { readonly text: string; readonly durable: Promise<void> };
 
-/** Number of floors that `bringBack` configures at once. */
+/** Number of floors to which settings and seats are applied at once. */
 const AT_ONCE = 50;
 
 /** Delay before a failed deadline is tried again, in milliseconds. */
@@ -79,14 +79,14 @@ export class TurnManager {
   #meeting = false;
   #rang = false;
   #amended: Promise<void> = Promise.resolve();
-  /** The last edit or deletion of messages that have not arrived yet. */
+  /** The last edit or deletion of each message that has not arrived yet. */
   readonly #early = new BoundedMap<MessageId, MessageChange>(EARLY_KEPT);
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
     this.#stoodStillMs = stoodStillMs(ports.clock);
-    // Without `stoodStillMs`, the alarm does not ring later after the process stood still: the ring tells the floors of
-    // it.
+    // This clock does not tell the alarm of standstills of the process, so the alarm does not wait longer. Its ring
+    // tells the floors of them.
     this.#alarm = new Alarm({ now: () => ports.clock.now() }, ports.timers, () => void this.#meetDeadlines());
     this.#signs = new Signs(ports);
     this.#drafts = new ShownDrafts(ports);
@@ -96,8 +96,8 @@ export class TurnManager {
 
   /**
    * Carries out a command. Resolves when the result is durable; a refusal is a result. Rejects when the command was not
-   * written. A sign of work that only moves a deadline waits for the next command, at most 5 s; its promise resolves
-   * before that.
+   * written. A sign of work that only moves a deadline is delayed to the next command, at most 5 s; the promise for the
+   * sign resolves before that.
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
     this.#tellStandstill();
@@ -122,7 +122,7 @@ export class TurnManager {
 
   /**
    * Stores a message of a person or a program, and routes the message in the same commit. A message that is known
-   * changes nothing. An edit or a deletion can arrive before its message, and then applies.
+   * changes nothing. An edit or a deletion that arrived before its message is applied.
    */
   async receive(message: HumanMessage): Promise<void> {
     const latest = amendedBy(this.#early.get(message.id), message);
@@ -151,8 +151,8 @@ export class TurnManager {
   }
 
   /**
-   * Prepares the floors after a start. Nothing is granted before a floor's `catchUp`. Resolves with the channels that
-   * need `bringBack`; resting floors under their current plan are left out.
+   * Prepares the floors after a start. Nothing is granted on a floor before its `catchUp` command. Resolves with the
+   * channels that need `bringBack`; resting floors under their current plan are left out.
    */
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
@@ -193,7 +193,10 @@ export class TurnManager {
     await this.settle(plans);
   }
 
-  /** Called when these channels' platform is unreachable. Resting floors get `disconnect` with their next command. */
+  /**
+   * Called when these channels' platform is unreachable. Resting floors get `disconnect` just before their next
+   * command.
+   */
   async lose(channels: readonly ChannelId[]): Promise<void> {
     const awake = new Set(this.#ports.store.floors.awake());
     const others = channels.filter((channel) => !this.#untold.has(channel));

@@ -58,8 +58,8 @@ export function givenTo(turn: Turn | null): readonly MessageId[] {
 }
 
 /**
- * The turns that were given a message that `isMeant` accepts, as `agent epoch`. `newest`: facts of the floor, newest
- * first.
+ * The turns that were given a message that `isMeant` accepts, each as agent and epoch with a space between. `newest`:
+ * facts of the floor, newest first.
  */
 export function turnsGiven(
   newest: Iterable<{ readonly fact: Fact }>,

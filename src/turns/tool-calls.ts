@@ -19,7 +19,7 @@ export const DECISIONS = {
 
 export type CallDecision = keyof typeof DECISIONS;
 
-/** Whether a text is a key of `DECISIONS`. */
+/** Whether a text names a way in which a tool call was decided. */
 export function isDecision(text: string): text is CallDecision {
   return Object.hasOwn(DECISIONS, text);
 }

@@ -19,12 +19,12 @@ export type Argument = {
   readonly required: boolean;
   /** True when the argument takes all remaining words. Only the last argument of a command can. */
   readonly rest?: boolean;
-  /** The largest allowed count. Default: `MAX_COUNT`. */
+  /** The largest allowed count; 50 by default. */
   readonly most?: number;
   readonly summary: string;
 };
 
-/** A named option such as "--steps 5". Options come before a `rest` argument. */
+/** A named option such as "--steps 5". Options come before an argument that takes all remaining words. */
 export type CommandOption = {
   readonly name: 'model' | 'steps' | 'tools' | 'json';
   readonly summary: string;

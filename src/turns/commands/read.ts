@@ -47,7 +47,7 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
 function nowWords({ id, fate }: InboxRow, entries: readonly JournalEntry[], name: NameOf): string {
   const facts = entries.map(({ fact }) => fact);
   for (const fact of facts.toReversed()) {
-    // A later prompt holds the message, so the answer is still to come.
+    // Going back from the newest fact: a prompt with the message means that its answer is still to come.
     const isPrompt = fact.type === 'turnGranted' || fact.type === 'turnContinued' || fact.type === 'turnResumed';
     if (isPrompt && fact.messages.includes(id)) break;
     if (fact.type !== 'turnEnded') continue;
