@@ -112,7 +112,7 @@ function isLiteral({ parts = [] }: Word): boolean {
   );
 }
 
-/** True for a redirection that joins, closes or discards a stream: `2>&1`, `2>&-`, `>/dev/null`. */
+/** True for a redirection that joins or closes a stream, or that names `/dev/null`: `2>&1`, `2>&-`, `>/dev/null`. */
 function isHarmless(redirection: Command['redirects'][number]): boolean {
   if (redirection.type !== 'Redirect' || redirection.descriptor?.type === 'FileDescriptorVariable') return false;
   const { operator, target } = redirection;

@@ -69,7 +69,7 @@ function whyHeldIn(channel: ChannelId, context: CommandContext): readonly string
   return why === null ? [] : [why];
 }
 
-/** Returns why a message is held, in words. Returns `null` when nothing prevents its delivery. */
+/** Returns why held messages are not delivered now, in words. Returns `null` when nothing prevents their delivery. */
 export function whyHeld({ holder, obstacles }: Pick<FloorView, 'holder' | 'obstacles'>, name: NameOf): string | null {
   if (holder?.waitingFor === 'approval') return `${name(holder.agent)} waits for approval.`;
   const first = firstFor('person', obstacles) ?? obstacles[0];
