@@ -17,8 +17,8 @@ import { valuesListed } from '../../turns/text/form.ts';
 /** One button: its label, its command line, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
   /**
-   * What a press shows, instead of running `line`. Absent: a press runs `line`. A platform may omit a button with
-   * `opens`.
+   * What a press of the button shows, instead of running the button's command line. Absent: a press runs the line. A
+   * platform may leave out a button with `opens`.
    */
   readonly opens?: ButtonOpens;
 };
@@ -35,7 +35,10 @@ export type ButtonOpens =
   | { readonly what: 'input' };
 
 type Card = {
-  /** Such as "🎤 dev · about 2 min left · next: qa, pm". The time can be the markup of the platform's own clock. */
+  /**
+   * The card's text, such as "🎤 dev · about 2 min left · next: qa, pm". Discord's card has a timestamp markup for the
+   * time.
+   */
   readonly text: string;
   /** When the turn or its wait ends if nothing else happens. `null`: the card shows no time limit. */
   readonly endsAt: Instant | null;
@@ -44,7 +47,9 @@ type Card = {
 
 const NEXT_SHOWN = 5;
 
-/** Returns the card of a floor. `timeLeft` returns the remaining time in words, or as the platform's own clock. */
+/**
+ * Returns the card of a floor. `timeLeft` returns the remaining time in words, or as markup that counts down by itself.
+ */
 export function cardOf(
   view: FloorView,
   nameOf: (agent: AgentId) => string,
@@ -127,12 +132,15 @@ function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => strin
   return `🔐 not started, folder not trusted: ${trust.map(({ agent }) => nameOf(agent)).join(', ')}`;
 }
 
-/** The key for buttons of a question without a key. Their commands are refused: people answer by number. */
+/**
+ * The key on the buttons of a question that has no key. A press of these buttons is refused; people type the question's
+ * number.
+ */
 const NO_KEY = '-';
 
 /**
- * The most buttons of a card: Slack takes 25, one of them its Settings button. Questions and runs without a button are
- * answered and stopped by commands.
+ * The most buttons of a card: Slack takes 25, and one of them is Conch's Settings button. Questions and runs without a
+ * button are answered and stopped by commands.
  */
 export const MOST_BUTTONS = 24;
 
@@ -160,7 +168,10 @@ function drawnWith(drawnFor: string, suffix = '') {
   };
 }
 
-/** Returns the buttons that trust or distrust the files in an agent's folder. Their lines hold the id of the files. */
+/**
+ * Returns the buttons that trust or distrust the files in an agent's folder. Each command line holds the id of these
+ * files.
+ */
 export function trustButtons({ agent, id }: TrustQuestion, name: string, store: string): readonly CardButton[] {
   const drawnFor = forTurn(store, 0);
   return [
@@ -169,7 +180,10 @@ export function trustButtons({ agent, id }: TrustQuestion, name: string, store: 
   ];
 }
 
-/** Returns `drawnFor` for buttons about the present turn. While nobody holds the floor: about the last turn. */
+/**
+ * Returns the `drawnFor` word of buttons about the holder's turn. While nobody holds the floor, the word has the epoch
+ * of the last grant or resume.
+ */
 export function forFloor({ store, holder, epoch }: Pick<FloorView, 'store' | 'holder' | 'epoch'>): string {
   return forTurn(store, holder?.epoch ?? epoch);
 }
@@ -220,7 +234,10 @@ export function reviewButtons(
   ];
 }
 
-/** Returns the buttons of the groups that have room, in order. A group without room is left out whole. */
+/**
+ * Returns the buttons of the groups that fit, in order: at most `room` buttons in total. Leaves out each group that
+ * does not fit whole.
+ */
 export function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
   const all: CardButton[] = [];
   for (const group of groups) if (all.length + group.length <= room) all.push(...group);
@@ -231,7 +248,9 @@ function shownOn(view: FloorView): readonly FloorQuestion[] {
   return askedOn(view).filter(({ question }) => question.shown);
 }
 
-/** Returns the buttons of a question. The labels for a background run include the question's number. */
+/**
+ * Returns the buttons of an agent's question or request. The labels for a background run include the question's number.
+ */
 export function answersTo({ agent, isAside, question: asked }: FloorQuestion): readonly CardButton[] {
   const { question, key = NO_KEY, always, pause, about } = asked;
   const whose = isAside ? ` ${agent}+` : '';
@@ -329,7 +348,7 @@ function openedBy(
 
 const LABEL_LENGTH = 80;
 const RULE_LENGTH = 400;
-/** How many UTF-16 units of a shortened label, with the rule's number, come before the "…". */
+/** The length of a shortened label before its "…", in UTF-16 units. Includes the rule's number. */
 const RULE_HEAD = 20;
 
 /**
@@ -362,16 +381,18 @@ export type Control =
   | { readonly what: 'choice'; readonly options: AskedField['options']; readonly initial: readonly string[] }
   | { readonly what: 'text' | 'number'; readonly longest: number; readonly isLong: boolean; readonly initial: string };
 
-/** The longest text of a field, in UTF-16 units, so that it fits into a command line. */
+/**
+ * The longest text that a person can enter in a form's field, in UTF-16 units. The text must fit into a command line.
+ */
 const LONGEST_FIELD = 1_500;
-/** A text field without a format has several lines if it takes more characters than this. */
+/** A text field for more characters than this has several lines, unless it has a format such as an email address. */
 const SHORT_TEXT = 100;
 const YES_OR_NO = [
   { value: 'yes', label: 'Yes' },
   { value: 'no', label: 'No' },
 ];
 
-/** Returns how a field is drawn on Discord and Slack. */
+/** Returns how a form's field is drawn on Discord and Slack. */
 export function controlOf({ kind, options, most, format, initial = '' }: AskedField): Control {
   if (kind === 'boolean' || options.length > 0)
     return {

@@ -3,19 +3,19 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { AdapterParts, Intake } from '../port.ts';
 import { reasonOf } from './connect-retry.ts';
 
-/** Dependencies of the check of channels. */
+/** Dependencies of `ChannelAccess`. */
 export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'> & {
   /**
-   * Asks the platform why a channel cannot be used. Resolves with `null` when the channel can be used. Rejects when the
-   * platform refuses the question or gives no answer.
+   * Asks the platform whether Conch can use a channel. Resolves with the reason if it cannot, else with `null`. Rejects
+   * when the platform gives an error or no answer.
    */
   readonly ask: (channel: ChannelId) => Promise<string | null>;
-  /** Returns why the channel is closed, if the error says so. Returns `null` for other errors. */
+  /** Returns the reason if a call's error says that the channel is closed. Returns `null` for other errors. */
   readonly whyClosed: (error: unknown) => string | null;
   /** Returns the floors that are suspended and restored with a channel. */
   readonly floorsOf: (channel: ChannelId) => readonly ChannelId[];
   readonly intake: Pick<Intake, 'suspend' | 'restore'>;
-  /** Called when refused calls to a channel may be tried again. */
+  /** Called when calls that a channel refused can be tried again. */
   readonly reopened: (channel: ChannelId) => void;
 };
 
@@ -24,16 +24,19 @@ export type ChannelAccessPorts = Pick<AdapterParts, 'timers' | 'signal' | 'log'>
  * change.
  */
 export const ASK_AGAIN_MS = 60_000;
-/** How many refused calls, without `written` between them, close a channel that the platform reports as open. */
+/**
+ * After this many refused calls without a post between them, a channel is closed although the platform reports it as
+ * open.
+ */
 const REFUSALS_TO_CLOSE = 3;
 /**
- * The most minutes that a channel stays closed by refused calls, before the platform is asked about it again. One check
- * of the timer counts as one minute.
+ * A channel that refused calls closed is checked with the platform at this timer check at the latest. Timer checks are
+ * one minute apart.
  */
 const CHECKS_TO_TRIAL = 10;
 
 type Closed = { readonly why: string; readonly isByRefusals: boolean };
-/** Why a channel is checked. */
+/** Why a channel is checked: a reason that the platform reported, or the reason of a refused call. */
 type Causes = { reported?: string; refusal?: string };
 type Check = { readonly causes: Causes; done: Promise<void> | null };
 
@@ -58,7 +61,9 @@ export class ChannelAccess {
     return this.#closed.has(channel);
   }
 
-  /** Called when a call for the channel failed. */
+  /**
+   * Called when a call to the platform for the channel failed. Checks the channel if the error says that it is closed.
+   */
   failed(channel: ChannelId, error: unknown): void {
     const why = this.#ports.whyClosed(error);
     if (why === null || this.#closed.has(channel)) return;
@@ -66,7 +71,7 @@ export class ChannelAccess {
     void this.check(channel, { refusal: why });
   }
 
-  /** Called when the channel took a post after a failed call. */
+  /** Called when a post to the channel succeeded after a failed call. Opens a closed channel. */
   written(channel: ChannelId): void {
     this.#refusals.delete(channel);
     if (this.#closed.has(channel)) this.open(channel);
@@ -89,10 +94,10 @@ export class ChannelAccess {
   }
 
   /**
-   * Asks the platform about a channel, and closes or opens the channel by the answer. While a check runs, further calls
-   * wait for that check. `reported`: a reason that the platform sent earlier. The channel is closed for this reason if
-   * the check fails without a reason of its own. `refusal`: why a call was refused. A channel that the platform calls
-   * open is then closed from the third refusal since its last `written`.
+   * Asks the platform about a channel, and closes or opens the channel by the answer. A second check of a channel waits
+   * for the running one. `reported`: a reason that the platform sent earlier. It closes the channel if the check fails
+   * without a reason. `refusal`: why a call was refused. After three refusals without a post between them, it closes a
+   * channel that the platform reports as open.
    */
   async check(channel: ChannelId, causes: Readonly<Causes> = {}): Promise<void> {
     const check = this.#checks.get(channel) ?? { causes: {}, done: null };

@@ -30,8 +30,8 @@ import { RateLimits } from './rate-limits.ts';
 export type OpenPlatform = {
   readonly sender: MessageSender;
   /**
-   * Resolves when messages come in. Rejects with an `AdapterError` when the platform refuses Conch for good. Can settle
-   * earlier when Conch stops.
+   * Starts to listen for the platform's events, and resolves when Conch listens. Rejects with an `AdapterError` when
+   * the platform refuses Conch for good. Can settle earlier when Conch stops.
    */
   connect(): Promise<void>;
   /** Stops listening. Drops incoming events that are not stored yet. */
@@ -39,7 +39,7 @@ export type OpenPlatform = {
   readonly readHistory: ChatAdapter['catchUp'];
   readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
   readonly link: (channel: ChannelId, message: string) => string | null;
-  /** Opens the thread under a message of Conch, or finds the one that is there. Resolves with the thread's id. */
+  /** Opens the thread under a message of Conch, or finds the existing one. Resolves with the thread's id. */
   readonly threadUnder: (message: MessageRef, name: string) => Promise<ChannelId>;
 };
 
@@ -61,8 +61,8 @@ type PlatformOptions = {
 const CONNECTING_MS = 1_000;
 
 /**
- * Creates the chat adapter of one platform. Until Conch has signed in, and after `stop`, calls reject as `unreachable`.
- * Drafts and cards are dropped then.
+ * Creates the chat adapter of one platform. Before Conch has signed in, and after `stop`, calls to the platform reject
+ * as `unreachable`, and drafts and cards are dropped.
  */
 export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   const ending = new AbortController();
@@ -214,7 +214,10 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
 type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;
-  /** Returns the thread of the row's post, or of the message with its receipt. `null`: the channel itself. */
+  /**
+   * Returns the thread of the row's post, or of the message under which the row's receipt is shown. `null`: the channel
+   * itself.
+   */
   readonly threadOf: (row: OutboxRow) => ChannelId | null;
   readonly buttonsOf?: (row: OutboxRow) => readonly PostButton[];
   readonly now: () => Instant;
@@ -224,7 +227,7 @@ type OutboxSenderPorts = {
   readonly doubtful: (row: OutboxRow, done: 'posted again' | 'dropped', why: string) => void;
 };
 
-/** How often a post of unknown outcome is searched before it is sent again. */
+/** How often a post of unknown outcome is searched for in the channel before it is sent again. */
 const SCANS = 2;
 const SCAN_GAP_MS = 3_000;
 
@@ -232,8 +235,8 @@ const SCAN_GAP_MS = 3_000;
 const DOUBT = '\n(possible repeat)';
 
 /**
- * Delivers posts, announcements and receipts to their channel's platform. Each attempt resolves with a settlement, or
- * rejects with an error that is no `ChatError`. The outbox does the retries.
+ * Creates the function that delivers an outbox entry (post, announcement or receipt) to its channel's platform. It
+ * resolves with the result of one attempt, also after a `ChatError`. The outbox does the retries.
  */
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
   return new OutboxSender(ports).carry;
@@ -243,7 +246,9 @@ class OutboxSender {
   readonly #ports: OutboxSenderPorts;
   readonly #scans = new Map<string, number>();
   readonly #refusals = new Map<string, Refusals>();
-  /** By channel: the epoch of the last post that failed for good. Later ✅ receipts of this epoch are not shown. */
+  /**
+   * By channel: the epoch of the turn whose post failed for good last. Later ✅ receipts of this epoch are not shown.
+   */
   readonly #failedTurns = new Map<ChannelId, number>();
 
   constructor(ports: OutboxSenderPorts) {
@@ -259,7 +264,7 @@ class OutboxSender {
       this.#scans.delete(row.id);
       this.#refusals.delete(row.id);
     }
-    // The epoch 0 is that of background runs' texts.
+    // Texts of background runs have the epoch 0.
     const isOfTurn = effect.type === 'post' && effect.epoch > 0;
     if (settlement.state === 'failed' && isOfTurn) this.#failedTurns.set(channel, effect.epoch);
     return settlement;
@@ -291,7 +296,8 @@ class OutboxSender {
     if (row.editsId !== null && adapter.edit !== undefined) {
       const edited = await adapter.edit(channel, row.editsId, clean(row.text ?? ''));
       await collapse(adapter, row);
-      // An answer is posted anew when its question is `gone`, so that the decision is in the channel.
+      // If the question's message cannot be edited (`gone`), the answer becomes a new post: the channel must show the
+      // decision.
       if (edited === 'changed' || !endsQuestion(row)) return { state: 'confirmed', platformId: row.editsId };
     }
     const plain = postOf(row, this.#ports);
@@ -326,9 +332,9 @@ class OutboxSender {
 
 type Refusals = { readonly count: number; readonly since: Instant };
 
-/** How long this process retries a row with a refusal that may pass, in milliseconds: 24 hours. */
+/** How long this process retries an outbox row whose refusal can be temporary, in milliseconds: 24 hours. */
 const KEPT_MS = 86_400_000;
-/** After this many refusals, about 15 s, a text is marked as late. */
+/** A text that was refused this many times, for about 15 s, gets a mark that it is late. */
 const LATE_AFTER = 5;
 
 function isRetried(error: ChatError): boolean {
@@ -343,12 +349,17 @@ function lateWords(refusals: Refusals | undefined): string {
 
 const MARKS = /(?:\n\(said at \d\d:\d\d UTC, when this channel took no messages\))?(?:\n\(possible repeat\))?$/;
 
-/** Removes the marks of a late or repeated text. The marks are not stored, so a search must not depend on them. */
+/**
+ * Removes the marks that Conch adds to a late or repeated text. The outbox does not store the marks, so a search for a
+ * post must ignore them.
+ */
 export function withoutMarks(text: string): string {
   return text.replace(MARKS, '');
 }
 
-/** Replaces the text of every message after the first of a closed, split question with `PART_OVER`. */
+/**
+ * For the answer to a question of several messages: replaces the text of each message after the first with `PART_OVER`.
+ */
 async function collapse(adapter: ChatAdapter, row: OutboxRow): Promise<void> {
   if (!endsQuestion(row)) return;
   for (const id of row.editsParts ?? []) await adapter.edit?.(row.channel, id, PART_OVER);
@@ -366,7 +377,7 @@ async function searchFor(adapter: ChatAdapter, post: OutgoingPost, channel: Chan
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
-    // A missing channel holds no post.
+    // The channel does not exist, so the post is not in it: the delivery fails.
     if (error instanceof ChatError && error.channelIsGone) throw error;
     if (error instanceof ChatError && error.fault === 'refused' && !isRetried(error))
       return { unreadable: error.message };

@@ -8,13 +8,15 @@ export const CONNECT_RETRY = { firstMs: 1_000, longestMs: 60_000 };
 
 type ConnectPorts = { readonly timers: Timers; readonly log: Logger; readonly signal: AbortSignal };
 
-/** Judges a failure. Returns an error when a retry is pointless, else the minimum wait in milliseconds. */
+/**
+ * Judges a failure. Returns an error when a retry is pointless, else the minimum wait before the retry in milliseconds.
+ */
 export type Judgement = (error: unknown) => Error | number;
 
 /**
- * Creates a retry for one platform. The retry repeats work until the work succeeds, rejects with an `AdapterError`, or
- * the judgement returns an error. Waits 1 s, doubling to 60 s, or longer by the judgement. Rejects with the
- * `AdapterError`, the judgement's error, or the signal's reason.
+ * Creates a function that repeats work at one platform until the work succeeds, fails with an `AdapterError`, or the
+ * judgement returns an error. Waits 1 s, doubling to 60 s, or longer by the judgement. Rejects with the `AdapterError`,
+ * the judgement's error, or the signal's reason.
  */
 export function createConnectRetry(platform: string, ports: ConnectPorts) {
   return <T>(work: () => Promise<T>, judge: Judgement): Promise<T> =>
@@ -36,8 +38,8 @@ export function createConnectRetry(platform: string, ports: ConnectPorts) {
 }
 
 /**
- * Returns the message of an error, or of its `original`, and of the cause, without request data. HTTP clients hide the
- * reason in the cause.
+ * Returns the message of an error (of its `original`, if set) and of the cause. Leaves out request data. HTTP clients
+ * hide the reason in the cause.
  */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -51,7 +53,8 @@ const NOT_SENT =
 const DEPTH = 5;
 
 /**
- * Returns an error's code, such as ECONNRESET, and whether the code proves that nothing was sent. `null`: no code.
+ * Returns a network error's code, such as ECONNRESET, and whether the code proves that nothing was sent. `null`: no
+ * code.
  */
 export function networkFailure(error: unknown): { readonly code: string; readonly isUnsent: boolean } | null {
   const codes = networkCodes(error);

@@ -6,18 +6,20 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import type { CardButton } from './card.ts';
 
-/** What a channel's card shows of its crew, or of the ticket whose thread the channel is. */
+/** What the floor card of a channel shows of the channel's crew or, in a ticket's thread, of the ticket. */
 export type CrewCard = {
   readonly text: string;
   /** Groups of buttons, each for one worker, one proposed ticket, or the whole crew. */
   readonly buttons: readonly (readonly CardButton[])[];
-  /** Keys of the workers that wait for people: name and time. */
+  /** One key for each worker that waits for people: the worker's name, and when the wait began. */
   readonly asks: readonly string[];
   /** Whether the crew runs or has tickets in work. */
   readonly isBusy: boolean;
 };
 
-/** The most UTF-16 units of lines before "… and 3 more". Leaves room for the floor's line in one message. */
+/**
+ * The most UTF-16 units of a crew's lines before "… and 3 more". Leaves room for the floor's line in the same message.
+ */
 const LONGEST = 1_500;
 const LONGEST_LINE = 240;
 const PROPOSED_SHOWN = 3;

@@ -29,23 +29,30 @@ type FloorCardsPorts = {
   readonly requestSearch: (channel: ChannelId) => void;
 };
 
-/** The shortest time between two edits of a card, in milliseconds. After a closed question there is no wait. */
+/**
+ * The shortest time between two edits of a card, in milliseconds. A closed question causes an edit without this wait.
+ */
 const INTERVAL_MS = 3_000;
 /**
  * The shortest time between two edits of a card that shows an open review, a crew or a ticket, in milliseconds. Counts
  * from the platform's answer to the earlier edit. A closed question causes an edit without this wait.
  */
 const WORK_INTERVAL_MS = 10_000;
-/** How many messages may come after a card before it moves to the end. */
+/** A card with more messages than this below it is posted again at the end of the channel. */
 const MOST_BELOW = 10;
-/** On a platform that counts down itself, a deadline that changes by fewer milliseconds causes no edit. */
+/** On a platform that counts down the time itself, a change of the deadline by fewer milliseconds causes no edit. */
 const DEADLINE_MS = 10_000;
-/** How long a card waits after the floor became free, in milliseconds: the turn's last text may still be posted. */
+/**
+ * How long a card is not drawn after the floor became free, in milliseconds: the turn's last text may still be posted.
+ */
 const HANDED_OVER_MS = 1_000;
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
-/** How long to wait after a channel refused the card, in milliseconds. Ends early when the channel takes messages. */
+/**
+ * The wait before the next try after a channel refused the card, in milliseconds. Ends early when the channel takes
+ * messages.
+ */
 const REFUSED_MS = 60_000;
-/** From this many card states in memory on, a new state drops a settled state (`#isSettled`), if there is one. */
+/** With this many channels' card states in memory, a new state drops one that has no work left, if there is one. */
 const CHANNELS_KEPT = 1_000;
 
 type Drawing = {
@@ -58,12 +65,12 @@ type Drawing = {
 
 type State = {
   readonly throttle: Throttle;
-  /** When the platform answered the last edit. `-Infinity`: no edit to wait for. */
+  /** When the platform answered the last edit of the card. `-Infinity`: no edit to wait for. */
   answeredAt: Instant;
-  /** The current card first, then other cards to remove. */
+  /** Message ids: the current card first, then cards to remove. */
   ids: readonly MessageId[];
   view: FloorView | null;
-  /** When the floor lost its last holder; `-Infinity` when no view showed that. */
+  /** When the last holder lost the floor; `-Infinity` when no view showed that. */
   freeAt: Instant;
   crewAsks: readonly string[];
   /**
@@ -73,20 +80,21 @@ type State = {
   hasBegun: boolean;
   shown: Drawing | null;
   below: number;
-  /** True when the card must be posted again at the end. */
+  /** True when the card must be posted again at the end of the channel. */
   isMoving: boolean;
   /** True when a card of unknown id may be in the channel. */
   isUnclear: boolean;
   isRefused: boolean;
-  /** True while drawing waits until `isPosting` is false. */
+  /** True while the card waits until the channel's posts are sent. */
   isWaiting: boolean;
   failures: number;
   timer: Timer | null;
 };
 
 /**
- * Shows each floor as one message with buttons near the end of its channel. A channel gets its first card when
- * `hasBegun` becomes true. Errors are logged and retried, never thrown.
+ * Shows each floor as one message with buttons near the end of its channel. A channel gets its first card with the
+ * first open exchange, background run, untrusted folder, or crew that runs or has tickets in work. Errors are logged
+ * and retried, never thrown.
  */
 export class FloorCards {
   readonly #ports: FloorCardsPorts;
@@ -97,7 +105,7 @@ export class FloorCards {
     this.#ports = ports;
   }
 
-  /** Called when the floor or its crew changed. Draws the card as soon as its limits allow. */
+  /** Called when the floor or its crew changed. Draws the card as soon as the waits between edits and posts allow. */
   draw(channel: ChannelId, view: FloorView): void {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
@@ -118,7 +126,10 @@ export class FloorCards {
     } else state.throttle.kick();
   }
 
-  /** Called when a message other than the card appears in the channel. */
+  /**
+   * Called when a message other than the card appears in the channel. Moves a card with more than 10 messages below it
+   * to the end.
+   */
   countBelow(channel: ChannelId): void {
     const state = this.#stateOf(channel);
     state.below += 1;
@@ -181,7 +192,7 @@ export class FloorCards {
       freeAt: -Infinity,
       hasBegun: false,
       shown: null,
-      // A card whose id was stored counts as followed by one message, so that it can move.
+      // A stored card counts as having one message below it, so that it can move to the end.
       below: ids.length === 0 ? 0 : 1,
       isMoving: false,
       isUnclear: false,
@@ -228,7 +239,7 @@ export class FloorCards {
     }
   }
 
-  /** Resolves with the wait in milliseconds if the edit must wait, else with `null`. */
+  /** Edits or posts the card. Resolves with the wait in milliseconds if the edit must wait, else with `null`. */
   async #show(channel: ChannelId, state: State, view: FloorView): Promise<number | null> {
     const { rates } = this.#ports;
     const drawing = this.#drawingOf(view);
@@ -259,7 +270,7 @@ export class FloorCards {
   }
 
   async #post(channel: ChannelId, state: State, drawing: Drawing): Promise<void> {
-    // Messages that arrive while the card is sent may already be below it.
+    // Reset before the card is sent: messages that arrive during the send can be below the card.
     Object.assign(state, { below: 0, isMoving: false });
     try {
       const id = await this.#ports.rates.send(channel, drawing.content);

@@ -14,16 +14,20 @@ const WAITING_LIMIT = 500;
 const AGAIN = { firstMs: 250, longestMs: 15_000 };
 
 /**
- * Carries out the incoming events of each channel in order, one at a time. Retries each event until it is stored.
+ * Carries out the actions that store the incoming events of each channel: in order, one at a time. Retries each action
+ * until it succeeds.
  */
 export type InboundQueue = {
-  /** Returns whether the channel's queue has room. */
+  /** Returns whether the channel's queue has room for another action. */
   hasRoom(channel: ChannelId): boolean;
-  /** Resolves with `true` when the action was stored, and with `false` when `stop` dropped it. */
+  /**
+   * Adds an action to the channel's queue. Resolves with `true` when the action succeeded, and with `false` when `stop`
+   * dropped it.
+   */
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
-  /** Resolves when all actions pushed so far were stored or dropped. */
+  /** Resolves when all actions pushed so far have succeeded or were dropped. */
   settled(): Promise<void>;
-  /** Starts no further attempts, and drops the actions that are not stored then. */
+  /** Starts no further attempts. Drops the actions of which no attempt succeeds. */
   stop(): void;
 };
 
@@ -32,7 +36,7 @@ type InboundQueuePorts = Pick<AdapterParts, 'log' | 'timers'> & {
   readonly delayed?: (channel: ChannelId, why: string) => void;
 };
 
-/** Creates a queue with room for 500 actions per channel. */
+/** Creates a queue that has room for 500 actions per channel. `push` does not check the room. */
 export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts): InboundQueue {
   const stopping = new AbortController();
   const lanes = new KeyedQueue<ChannelId>();
@@ -59,7 +63,9 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
   };
 }
 
-/** How long keys are remembered, in milliseconds: 15 minutes. Platforms repeat an event for about 5 minutes. */
+/**
+ * How long a deduplicator remembers a key, in milliseconds: 15 minutes. Platforms repeat an event for about 5 minutes.
+ */
 const REMEMBERED_MS = 15 * 60_000;
 const REMEMBERED = 50_000;
 
@@ -115,7 +121,7 @@ export function createDeduplicator(clock: Clock): Deduplicator {
 export type MessageLocation = {
   readonly channel: ChannelId;
   readonly place: Place;
-  /** The parent channel of a thread whose floor must be opened first; otherwise `null`. */
+  /** The thread's parent channel if the thread's floor must be opened first; otherwise `null`. */
   readonly opens: Place | null;
 };
 
@@ -143,8 +149,8 @@ export function floorOf(
 export type Author = 'person' | 'bot' | 'webhook';
 
 /**
- * Returns the rule that keeps a message from agents (`ignore`). Without a rule, returns `bot: true` for a program's
- * message, and no field for a person's.
+ * Returns why agents do not get a message (`ignore`). If they get it, returns `bot: true` for a program's message, and
+ * no field for a person's.
  */
 export function heardAs(
   { text, addressed }: Pick<HumanMessage, 'text' | 'addressed'>,
@@ -162,8 +168,8 @@ export function heardAs(
 }
 
 /**
- * Returns the rule that keeps a program's message from agents, by the channel's `allowBots`. Returns `null` when agents
- * get the message, and for every person's message.
+ * Returns why agents do not get a program's message, by the channel's `allowBots`. Returns `null` when agents get the
+ * message, and for every person's message.
  */
 export function ignoreRule(
   author: Author,
@@ -176,7 +182,7 @@ export function ignoreRule(
   return addressed.length > 0 ? null : `${who} are ignored unless they mention an agent`;
 }
 
-/** The `ignore` rule of a message that was a command: agents do not get the message. */
+/** The reason (`ignore`) why agents do not get a message that was a command. */
 export const COMMAND_RULE = 'an operator command';
 
 /** Returns the command line in a message ("!floor skip", "/stop"). Returns `null` for an ordinary message ("!nice"). */
@@ -191,8 +197,8 @@ export function whyLine(line: string, about: string | null): string {
 }
 
 /**
- * Resolves with `true` for a new message, and with `false` for one that counts as seen, also after a restart. A `true`
- * is stored when the promise resolves. Rejects when storing failed: the message then counts as not seen.
+ * Returns whether a typed command's message is new, also across restarts. The message is stored as seen before the
+ * promise resolves with `true`. Rejects when storing failed: the message then counts as not seen.
  */
 export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean>;
 
@@ -200,8 +206,8 @@ const COMMANDS_KEPT = 20;
 const keptSchema = z.array(z.string());
 
 /**
- * Remembers each channel's last 20 commands under `typed:<channel>`. If 20 commands were stored before this start, each
- * older command counts as seen: a platform can replay more than 20.
+ * Creates a `FirstTime` that remembers each channel's last 20 commands under `typed:<channel>`. If 20 commands were
+ * stored before this start, a command older than all of them counts as seen: a platform can replay more than 20.
  */
 export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();

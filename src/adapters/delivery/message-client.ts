@@ -43,21 +43,29 @@ export type HistoryRange = { readonly after: MessageId | null; readonly newest: 
 
 /** Limits of a platform. */
 export type ClientLimits = {
-  /** The shortest time between two new messages of a channel and its threads. 0: the platform announces its limits. */
+  /**
+   * The shortest time between two new messages of a channel and its threads. 0: no wait, because the platform announces
+   * its limits.
+   */
   readonly postGapMs: number;
-  /** The budget of edits for drafts and cards in all channels; `null`: the platform announces its limits. */
+  /**
+   * How many edits per minute the drafts and cards of all channels share; `null`: the platform announces its limits.
+   */
   readonly editsPerMinute: number | null;
-  /** Longer posts of agents, in UTF-16 units, become files, which only a new message can carry; `null`: never. */
+  /**
+   * The longest post of an agent that is sent as a message, in UTF-16 units. Longer posts become files, which only a
+   * new message can carry. `null`: no files.
+   */
   readonly fileAbove: number | null;
-  /** How often a card's remaining time is updated; `null`: the platform counts down itself. */
+  /** How often a card's remaining time is updated; `null`: never, because the platform counts down itself. */
   readonly timeLeftEveryMs: number | null;
 };
 
 /**
  * Writes, edits, removes and finds Conch's messages on a platform, and shows receipts. Methods do not wait and retry; a
- * refused message may be sent in another form. Methods reject with a `ChatError`, `unclear` only when the call may have
- * been executed. Ids are the platform's, as the outbox stores them. Of two ids, the longer one is later; of equally
- * long ones, the greater.
+ * refused message may be sent in another form. Methods reject with a `ChatError`. Its fault is `unclear` only when the
+ * platform may have executed the call. Ids are the platform's, as the outbox stores them. Of two ids, the longer one is
+ * later; of equally long ones, the greater.
  */
 export type MessageClient = {
   readonly limits: ClientLimits;
@@ -66,7 +74,10 @@ export type MessageClient = {
   change(message: MessageRef, content: Content): Promise<'changed' | 'gone'>;
   /** Deletes a message. Resolves also when the message is gone, or when Slack no longer allows the deletion. */
   remove(message: MessageRef): Promise<void>;
-  /** Returns Conch's own messages, oldest first. Rejects as `refused` when the range is too long to read whole. */
+  /**
+   * Returns Conch's own messages of a range, oldest first. Rejects as `refused` when the range is too long to read
+   * whole.
+   */
   own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
   /**
    * Adds or removes a receipt. Resolves also when nothing has to change, when the message is gone, or when Discord
@@ -75,7 +86,7 @@ export type MessageClient = {
   react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
   /** Returns the receipts that Conch has added to a message. */
   receipts(message: MessageRef): Promise<readonly Receipt[]>;
-  /** Shows the floor by other means than messages: typing signs, status lines. Never throws. */
+  /** Shows the state of the floor by other means than messages: typing signs, status lines. Never throws. */
   status?(channel: ChannelId, view: FloorView): void;
   /** Ends typing signs and removes status lines. Never rejects. */
   stop?(): Promise<void>;
@@ -91,7 +102,7 @@ export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' 
   tidy(channel: ChannelId): Promise<void>;
   /** Called when a message by somebody other than Conch appears in the channel. */
   readonly seen: (channel: ChannelId) => void;
-  /** Called when refused calls to the channel may be tried again. */
+  /** Called when calls that the channel refused can be tried again. */
   readonly reopened: (channel: ChannelId) => void;
   /** Removes drafts and status lines; ends typing signs and all waiting. */
   stop(): Promise<void>;

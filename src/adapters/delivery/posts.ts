@@ -21,7 +21,10 @@ type DraftsPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
 const INTERVAL_MS = 1_500;
 /** How long to wait before a draft is shown. A text that is posted within this time needs no draft. */
 const FIRST_AFTER_MS = 500;
-/** How long a draft waits for its post or more text after a blank text or `null`, before it is removed. */
+/**
+ * How long a draft stays after its text became blank or `null`, in milliseconds. A post or more text within this time
+ * keeps it.
+ */
 const LINGER_MS = 3_000;
 const STOP_MS = 2_000;
 const IDS_KEPT = 2_000;
@@ -78,8 +81,8 @@ export class Drafts {
   }
 
   /**
-   * Ends the draft of the post's turn, and waits for a running write. Resolves with the message that the post may
-   * replace; `null`: none. Removes the draft of an earlier turn.
+   * Ends the draft of the post's turn, and waits until its running write has ended. Resolves with the draft's message,
+   * which the post can replace; `null`: none. Removes the draft of an earlier turn.
    */
   async take(channel: ChannelId, { speaker, epoch }: OutgoingPost): Promise<MessageRef | null> {
     const open = this.#open.get(channel);
@@ -89,7 +92,7 @@ export class Drafts {
     return null;
   }
 
-  /** Removes a draft. If that fails, requests a search. Never rejects. */
+  /** Deletes a draft's message. If that fails, requests a search for stale drafts in the channel. Never rejects. */
   async drop(draft: MessageRef): Promise<void> {
     const { client, log, requestSearch } = this.#ports;
     this.#ownDrafts.delete(draft.id);
@@ -101,7 +104,7 @@ export class Drafts {
     }
   }
 
-  /** Returns true for a draft to remove: it is none of the last 2,000 that this process sent and did not drop. */
+  /** Returns whether a draft is stale: none of the last 2,000 drafts that this process sent and did not drop. */
   isStale(id: MessageId): boolean {
     return !this.#ownDrafts.has(id);
   }
@@ -182,7 +185,7 @@ export class Drafts {
 
 type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
   readonly drafts: Drafts;
-  /** Called when a post goes to a thread. */
+  /** Called before a post is sent to a thread. */
   readonly begins: (thread: ChannelId) => void;
 };
 
@@ -196,7 +199,7 @@ const PLACES_KEPT = 10_000;
 export class Posts {
   readonly #ports: PostsPorts;
   readonly #newest = new BoundedMap<ChannelId, MessageId>(PLACES_KEPT);
-  /** Drafts that a post may have replaced, by outbox id. */
+  /** Drafts that an edit of unknown outcome may have turned into a post, by the post's outbox id. */
   readonly #adopted = new BoundedMap<string, MessageRef>(ADOPTED_KEPT);
 
   readonly #sending = new Set<ChannelId>();
@@ -281,7 +284,9 @@ export class Posts {
     return message;
   }
 
-  /** Returns the draft that the post may replace. Otherwise removes the draft and returns `null`. */
+  /**
+   * Returns the draft of the post's turn if the post can replace it. Otherwise removes the draft and returns `null`.
+   */
   async #takeOver(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     const { client, drafts } = this.#ports;
     const place = post.thread ?? channel;
@@ -340,8 +345,8 @@ type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
 const MESSAGES_KEPT = 2_000;
 
 /**
- * Creates the receipts of one adapter. For messages older than the adapter, the receipts of earlier processes are read
- * first.
+ * Creates the function that shows receipts. For a message from before this call, it first reads which receipts are
+ * shown.
  */
 export function createReceipts({ client, clock }: Pick<DraftsPorts, 'client' | 'clock'>): ShowReceipt {
   const bornAt = clock.now();
@@ -368,8 +373,8 @@ type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
 };
 
 /**
- * The waits before two requested searches, in milliseconds. `tidy` makes the first search at once. The second search
- * finds messages that appear late.
+ * The waits before the two searches that a request causes, in milliseconds. The second one finds messages that appear
+ * late.
  */
 const GAPS_MS = [5_000, 15_000];
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
@@ -379,7 +384,7 @@ const NEWEST_AT_FIRST = 200;
 
 /**
  * Finds drafts and cards that an earlier process sent, or whose send got no answer, and drafts that were not removed.
- * Removes the drafts and reports the cards.
+ * Removes the drafts and reports the cards to `FloorCards`.
  */
 export class StaleMessages {
   readonly #ports: StaleMessagesPorts;
@@ -393,8 +398,8 @@ export class StaleMessages {
   }
 
   /**
-   * Searches a channel and its current thread for stale drafts and cards. Skips each of them if this process has
-   * searched it before and no search of it is pending. Never rejects.
+   * Searches a channel and its current thread for stale drafts and cards. Skips a channel or thread that this process
+   * has searched before, unless a search of it is pending. Never rejects.
    */
   async tidy(channel: ChannelId): Promise<void> {
     await this.#tidy(channel);
@@ -478,7 +483,7 @@ export class StaleMessages {
     else this.#pendingSearches.set(channel, left);
   }
 
-  /** Stores the last position before the first draft or card, where the next search starts. */
+  /** Stores the id of the last message before the first draft or card: the next search starts after it. */
   async #mark(key: string, own: readonly OwnMessage[]): Promise<void> {
     const first = own.findIndex(({ kind }) => kind !== 'post');
     const last = (first === -1 ? own : own.slice(0, first)).at(-1);

@@ -7,7 +7,7 @@ import type { AdapterParts } from '../port.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
 
 const MINUTE_MS = 60_000;
-/** The share of a minute's edits that may be made at once. */
+/** The share of the edits per minute that can be made at once. */
 const BURST = 1 / 4;
 const CHANNELS_KEPT = 1_000;
 
@@ -78,7 +78,7 @@ export class RateLimits {
     if (under !== undefined) await Promise.all(under);
   }
 
-  /** Ends all waits. */
+  /** Ends the waits of `send`: messages are sent at once. */
   stop(): void {
     this.#stopping.abort();
   }
@@ -105,7 +105,7 @@ export class RateLimits {
   }
 }
 
-/** Returns the key of a limit: the channel's id. Threads share the limit of their channel. */
+/** Returns the id of the channel whose wait counts. Threads share the wait of their channel. */
 function placeOf(channel: ChannelId): string {
   return channel.split('/', 1)[0] ?? channel;
 }
@@ -120,11 +120,16 @@ function limitedMs(error: unknown): number {
   return error instanceof ChatError && error.fault === 'limited' ? (error.retryAfterMs ?? 0) : 0;
 }
 
-/** Runs a task on request: never twice at once, and not more often than its limit, except for urgent requests. */
+/**
+ * Runs a task on request: never twice at once, and with a minimum time between two starts, except for urgent requests.
+ */
 export type Throttle = {
-  /** Requests a run as soon as the limits allow. Several requests before a run begins cause one run. */
+  /** Requests a run of the task as soon as the limits allow. Several requests before a run begins cause one run. */
   kick(): void;
-  /** Requests a run and cancels the wait that the last run asked for. `isUrgent`: also ignores the minimum gap. */
+  /**
+   * Requests a run of the task and cancels the wait that the last run asked for. `isUrgent`: also ignores the minimum
+   * gap.
+   */
   hurry(isUrgent?: boolean): void;
   /** Starts no more runs. Resolves when the present run has ended. */
   stop(): Promise<void>;

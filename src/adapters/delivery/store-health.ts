@@ -45,7 +45,7 @@ export class StoreHealth {
     return this.#stuck;
   }
 
-  /** Sets the store to test. */
+  /** Sets the store that gets the test writes. */
   watch(texts: Pick<KeptTexts, 'remember'>): void {
     this.#texts = texts;
   }

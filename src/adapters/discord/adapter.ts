@@ -137,7 +137,7 @@ function listen(parts: Parts, known: Known): Connection {
   const { self } = known;
   const dispatch = createEvents({ ...parts, ...known, interactions: createInteractions({ ...parts, ...known }) });
   let losses = 0;
-  // Waits until the replayed events are stored: turns are granted after `reconnected`.
+  // Waits until the replayed events are stored, because turns are granted from `reconnected` on.
   const resumed = (): void => {
     const before = losses;
     void known.inbound
@@ -171,7 +171,7 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
       (written) => log.debug({ guild, written }, 'the slash commands are registered'),
       (error: unknown) => {
         if (signal.aborted) return;
-        // The bot may be invited again: the next catch-up tries once more.
+        // Lets the next catch-up register the commands again: somebody may have invited the bot anew.
         settled.set(guild, false);
         const todo =
           'invite the bot again with the scope applications.commands; until then type commands as messages: !floor status';

@@ -20,7 +20,7 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
   readonly missing: (channel: string, known?: GuildAnswers) => Promise<readonly PermissionName[]>;
 };
 
-/** Discord's answers about guilds, by route. */
+/** Discord's answers about roles and members of guilds, by the route of the request. */
 export type GuildAnswers = Map<string, Promise<unknown>>;
 
 type ChangedPlace = { readonly guild: string } | { readonly channel: string };
@@ -30,7 +30,9 @@ const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.missingAccess, 'the bot may not see this channel'],
   [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);
-/** Permissions whose lack is a warning. Without one, agents speak as the bot, or have no roles, receipts or files. */
+/**
+ * Permissions whose lack is only a warning. Without one, agents post as the bot, or have no roles, receipts or files.
+ */
 export const OPTIONAL_PERMISSIONS: ReadonlySet<PermissionName> = new Set<PermissionName>([
   'Manage Webhooks',
   'Manage Roles',
@@ -68,12 +70,15 @@ export class ChannelMembership extends ChannelAccess {
     if (this.#asking.all === all) this.#asking.all = null;
   }
 
-  /** Closes every channel for which `is` returns true; `why` is shown to people. */
+  /** Closes every channel for which `is` returns true: suspends its floor. `why` is shown to people. */
   closeAll(is: (channel: ChannelId, parent: ChannelId | null) => boolean, why: string): void {
     for (const { id, parent } of this.#floors()) if (is(id, parent)) this.close(id, why);
   }
 
-  /** Called when permissions may have changed: checks closed channels again, and allows refused calls in the others. */
+  /**
+   * Called when permissions may have changed. Checks closed channels again; in the others, refused calls can be tried
+   * again.
+   */
   changed(at: ChangedPlace): void {
     this.#asking.all = null;
     for (const floor of this.#floors().filter((each) => isAt(at, each, this.#places))) {
@@ -119,7 +124,7 @@ function whyWithout(missing: readonly PermissionName[], place: ChannelPayload): 
   return lacks.length === 0 ? null : `the bot lacks the permission ${lacks.map((name) => `"${name}"`).join(' and ')}`;
 }
 
-/** "Send Messages" has no effect in threads. */
+/** Returns the permission to write in a place. "Send Messages" has no effect in threads. */
 function writing(place: ChannelPayload): PermissionName {
   return isThread(place) ? 'Send Messages in Threads' : 'Send Messages';
 }
@@ -145,7 +150,7 @@ export const PERMISSIONS = {
 } as const;
 const NAMES = Object.keys(PERMISSIONS) as readonly PermissionName[];
 
-/** Settings that need permissions. `crews`: a crew opens threads; default: none does. */
+/** Settings that need permissions. `crews`: whether a crew opens threads; default: false. */
 export type PermissionNeeds = Pick<DiscordSettings, 'webhooks' | 'roles'> & { readonly crews?: boolean };
 
 /** Returns the permissions that the settings need. */
@@ -194,8 +199,8 @@ const BARE = { webhooks: false, roles: false };
 
 /**
  * Returns the permissions that the bot lacks in a channel or thread; none outside a guild. A thread has the permissions
- * of its channel. Without `settings`, webhooks and roles count as switched off. `known`: answers to reuse. Rejects with
- * a `ChatError`, whose fault is `refused` when the bot cannot see the channel.
+ * of its channel. Without `settings`, webhooks and roles count as switched off. `known`: earlier answers of Discord to
+ * reuse. Rejects with a `ChatError`, whose fault is `refused` when the bot cannot see the channel.
  */
 export async function channelPermissions(
   at: { readonly calls: Calls; readonly self: Self },
@@ -230,7 +235,7 @@ export async function channelPermissions(
   return { missing: missingPermissions(member, needed), name, type };
 }
 
-/** The @everyone role has the id of its guild. */
+/** Returns the permission bits of a member in a channel. The @everyone role has the id of its guild. */
 function permissionsOf({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
   const own = new Set([guild, ...roles]);
   let allowed = guildRoles.filter(({ id }) => own.has(id)).reduce((sum, role) => sum | BigInt(role.permissions), 0n);

@@ -60,11 +60,12 @@ export type Call = {
   readonly route: `/${string}`;
   readonly channel: ChannelId;
   /**
-   * The purpose in a few words, which errors name. A refusal for lack of rights, unless of a call by webhook, blocks
-   * further calls with this purpose in this channel for up to 10 minutes.
+   * The purpose of the request in a few words, which error messages contain. If Discord refuses the request for lack of
+   * rights, requests with this purpose in this channel fail for up to 10 minutes without being sent. Requests by
+   * webhook are excepted.
    */
   readonly what: string;
-  /** True when a 401 or 403 does not block later calls. */
+  /** True: a 401 or 403 for this request does not block later requests. */
   readonly callerRetries?: boolean;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: object;
@@ -89,7 +90,7 @@ const REFUSED_MS = 600_000;
 const WHOLE_MS = 25_000;
 const REFUSALS_KEPT = 1_000;
 
-/** Returns the calls of one bot. Remembers at most 1,000 refusals, then forgets all of them. */
+/** Returns the requests of one bot to Discord. Remembers at most 1,000 refusals, then forgets all of them. */
 export function createCalls(ports: { readonly rest: REST; readonly clock: Clock }): Calls {
   const { rest, clock } = ports;
   const closed = new Map<string, { readonly channel: ChannelId; readonly until: Instant; readonly error: ChatError }>();
@@ -163,7 +164,7 @@ function optionsOf(call: Call): Options {
   };
 }
 
-/** Webhook calls carry their own token. Their refusal says nothing about the bot's permissions. */
+/** A request by webhook carries the webhook's own token. Its refusal says nothing about the bot's permissions. */
 function isWebhookCall(call: Call): boolean {
   return call.route.startsWith('/webhooks/');
 }
@@ -262,8 +263,8 @@ export function wordsOf(error: unknown): string {
 }
 
 /**
- * Judges an error while connecting: returns the error to give up with when Discord refuses the token or the request.
- * Otherwise returns the wait that Discord asks for in milliseconds, or 0.
+ * Judges an error while connecting. Returns an error when a retry is pointless: Discord refuses the token or the
+ * request. Otherwise returns the wait that Discord asks for in milliseconds, or 0.
  */
 export const untilDiscord: Judgement = (error) => {
   const failed = chatError(error, { method: 'connect', channel: 'discord' });
@@ -281,8 +282,8 @@ export function tokenRefused(): AdapterError {
 
 const MESSAGE_LENGTH = 200;
 /**
- * The `retryAfterMs` of refusals that may pass: a permission may be granted again, and the next start may have another
- * token. The outbox retries such posts with its own backoff.
+ * The `retryAfterMs` of refusals that can be temporary: a permission can be granted again, and the next start can have
+ * another token. The outbox retries such posts with its own backoff.
  */
 const CLOSED_MS = 60_000;
 
@@ -302,7 +303,7 @@ function refusalError(error: DiscordAPIError, where: Where): ChatError {
   const said = brief(error.message);
   const cause = new Rejection(said, { status, code });
   const number = code === null || code === 0 ? `${status}` : `${status}, code ${code}`;
-  // Discord's own answers have a code. A 403 without one is from a proxy, and says nothing about permissions.
+  // Discord's own answers have a code. A 403 without a code is from a proxy, and says nothing about permissions.
   const isForeign = status === 403 && code === null;
   const fault = isForeign ? 'unreachable' : status === 408 ? 'unclear' : status === 429 ? 'limited' : 'refused';
   const isPassing = status === 401 || code === CODES.missingAccess || code === CODES.missingPermissions;

@@ -29,7 +29,7 @@ export const givenSchema = z.object({
 });
 
 /**
- * Converts the table of commands to slash commands. Each first word is a command, each second word a
+ * Converts the command table to slash commands. A command's first word becomes a slash command, its second word a
  * subcommand.
  */
 export function commandSet(): readonly Option[] {
@@ -239,7 +239,10 @@ function sameSet(there: readonly Option[], wanted: readonly Option[]): boolean {
   return JSON.stringify(sorted(there)) === JSON.stringify(sorted(wanted));
 }
 
-/** Fields that Discord adds or omits when they have their default do not count. */
+/**
+ * Returns an option as a text to compare. Fields that Discord adds or omits when they have their default make no
+ * difference.
+ */
 function canonical(option: Option): string {
   const { type, name, description, choices = [], options = [], min_value = null, max_value = null } = option;
   const flags = [option.required === true, option.autocomplete === true];

@@ -20,7 +20,7 @@ import { parsedJson } from '../../lib/defined.ts';
 type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'> & {
   readonly rest: REST;
   readonly token: string;
-  /** Stored sessions of another bot user are not resumed. */
+  /** The bot's user id. Stored sessions of another bot user are not resumed. */
   readonly bot: string;
   readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
   readonly lost: () => void;
@@ -34,7 +34,10 @@ const INTENTS = (GatewayIntentBits.Guilds |
   GatewayIntentBits.GuildMessages |
   GatewayIntentBits.GuildMessageReactions |
   GatewayIntentBits.MessageContent) as GatewayIntentBits;
-/** Close code of a stop. Every code except 1000 and 1001 lets the session be resumed for a while. */
+/**
+ * Close code of the connection when Conch stops. Every code except 1000 and 1001 lets the session be resumed for a
+ * while.
+ */
 const GOING_CODE = 4_200;
 const STOP_MS = 3_000;
 const GIVING_UP = 'Destroying shard';
@@ -113,7 +116,7 @@ export class Connection {
     this.#manager.on(WebSocketShardEvents.Ready, ({ shardId }) => this.#up(shardId, 'perhaps'));
     this.#manager.on(WebSocketShardEvents.Resumed, ({ shardId }) => this.#up(shardId, 'nothing'));
     this.#manager.on(WebSocketShardEvents.Closed, ({ code, shardId }) => this.#closed(shardId, code));
-    // Closing a dead socket takes 30 s. This debug message comes before the close.
+    // Closing a dead socket takes 30 s. This debug message reports the loss before the close.
     this.#manager.on(WebSocketShardEvents.Debug, ({ message, shardId }) => {
       if (message.startsWith(GIVING_UP)) this.#lose(shardId);
     });
@@ -124,7 +127,10 @@ export class Connection {
     });
   }
 
-  /** Connects, with retries. Resolves when events come in, or when stopped. Rejects when Discord refuses the bot. */
+  /**
+   * Connects, with retries. Resolves when all shards are connected, or when stopped. Rejects when Discord refuses the
+   * bot.
+   */
   async start(): Promise<void> {
     try {
       await Promise.race([this.#connect().then(() => this.#first.promise), this.#first.promise]);
@@ -162,8 +168,8 @@ export class Connection {
   }
 
   /**
-   * Waits before a connection: from the third attempt since a shard last connected 1 s, doubling to 60 s. Does not
-   * resolve after `stop` or a refusal for good.
+   * Resolves with the session that a shard resumes; `null`: none. Before the third attempt since a shard last
+   * connected, waits 1 s, later up to 60 s. Does not resolve after `stop` or when Discord refused the bot for good.
    */
   async #session(shard: number): Promise<SessionInfo | null> {
     const { timers, log } = this.#ports;
@@ -197,7 +203,7 @@ export class Connection {
       this.#everUp = true;
       return this.#first.resolve();
     }
-    // Replayed events may not be dispatched yet: report the connection after them.
+    // Replayed events may not be dispatched yet: the connection is reported after them.
     setImmediate(() => {
       if (!this.#lost || this.#down.size > 0) return;
       this.#lost = false;
@@ -260,7 +266,7 @@ class GuardedShards extends SimpleShardingStrategy {
     for (const shard of this['shards'].values()) this.#guard(shard);
   }
 
-  /** discord.js calls these three methods without handling their rejections. */
+  /** Guards three methods that discord.js calls without handling their rejections. */
   #guard(shard: WebSocketShard): void {
     shard['onMessage'] = this.#guarded(shard['onMessage'].bind(shard));
     shard['onClose'] = this.#guarded(shard['onClose'].bind(shard));
@@ -283,8 +289,8 @@ const WRITE_MS = 1_000;
 type SessionsPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & { readonly bot: string };
 
 /**
- * The gateway's sessions, stored so that Discord replays missed events after a restart. The stored sequence ends before
- * the first event that is not handled yet.
+ * The gateway's sessions, stored so that Discord replays missed events after a restart. The stored sequence number is
+ * below that of each event that is not handled yet.
  */
 export class Sessions {
   readonly #ports: SessionsPorts;
@@ -311,7 +317,7 @@ export class Sessions {
     this.#later();
   }
 
-  /** Notes a dispatched event. The event counts as received once `taken` settles; `null` counts at once. */
+  /** Records a dispatched event. The event counts as handled once `taken` settles; with `null`, at once. */
   passed(shard: number, sequence: number, taken: Promise<unknown> | null): void {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);
@@ -403,7 +409,10 @@ const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
 type Identifies = {
-  /** Resolves when a new session may begin, and counts it. Rejects with the abort reason of the signal. */
+  /**
+   * Resolves when Conch can begin a new session with Discord, and counts it. Rejects with the abort reason of the
+   * signal.
+   */
   take(signal: AbortSignal): Promise<void>;
 };
 

@@ -12,8 +12,8 @@ import { defined } from '../../lib/defined.ts';
 /** Discord's limit for the content of one message, in UTF-16 units. */
 const CONTENT_LIMIT = 2_000;
 /**
- * The longest text of one post, in UTF-16 units. Up to Discord's limit, there is room for a name in front (86), the
- * marks of a late and repeated post (80), and links that are written out.
+ * The longest text of one post, in UTF-16 units. Discord's limit leaves room for a name in front (86), the marks of a
+ * late and repeated post (80), and links that are written out.
  */
 export const TEXT_LIMIT = 1_800;
 /** An agent's text longer than this is attached as a file, and its beginning is shown. In UTF-16 units. */
@@ -81,7 +81,9 @@ function contentOf(content: Content, isWebhook: boolean, withFile = true): strin
   return withPrefix(speaker, finished(text), isWebhook);
 }
 
-/** A finished text that ends like a draft would be deleted as one. */
+/**
+ * Returns the text of a message that is no draft. A text that ends with a draft's cursor would be deleted as a draft.
+ */
 function finished(text: string): string {
   return endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text;
 }
@@ -136,7 +138,7 @@ export function isCardButton(id: string): boolean {
   return ID.exec(id) !== null && ID.exec(id)?.[1] !== NOTICE;
 }
 
-/** One letter for each kind, because Discord limits an id to 100 characters. */
+/** One letter for each thing that a button opens, because Discord limits an id to 100 characters. */
 const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisfies Record<ButtonOpens['what'], string>;
 const WHAT = ['rules', 'reason', 'form', 'input'] as const;
 
@@ -152,8 +154,8 @@ export function endsWithCursor(content: string): boolean {
 }
 
 /**
- * Returns a message's text. A post of an agent above `FILE_ABOVE`, or of Conch above `TEXT_LIMIT`, is shortened, with
- * a note. With `withFile`, the whole text is attached as a file.
+ * Returns a message's text and files. A post of an agent above `FILE_ABOVE`, or of Conch above `TEXT_LIMIT`, is
+ * shortened, with a note. With `withFile`, its whole text is attached as a file.
  */
 export function shownOf(
   content: Content,
@@ -187,7 +189,10 @@ export function textFile({ name, text }: { readonly name: string; readonly text:
   return { name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: `text/${type}; charset=utf-8` };
 }
 
-/** Compares contents without the marks of late or repeated posts, white space and invisible characters. */
+/**
+ * Returns whether two contents are equal, apart from the marks of late or repeated posts, white space and invisible
+ * characters.
+ */
 export function sameContent(one: string, other: string): boolean {
   return comparable(one) === comparable(other);
 }

@@ -23,7 +23,7 @@ export type HistoryPorts = Pick<AdapterParts, 'queries' | 'log'> & {
   readonly mayRead: (channel: string) => Promise<boolean>;
 };
 
-/** Events may come late or never, so the 10 minutes before the last known message are read again. */
+/** How far before the last known message a catch-up reads again, in milliseconds: events may come late or never. */
 export const OVERLAP_MS = 600_000;
 /** The most pages of a channel or thread that one catch-up reads; a page has at most 100 messages. */
 export const PAGES = 50;
@@ -51,12 +51,12 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
 
 const NOTHING: History = { messages: [], changes: [], gap: null };
 const NOT_ALLOWED = 'Conch lacks the permission "Read Message History" here';
-/** The most messages of one page. */
+/** The most messages of one page of the history. */
 export const PAGE = 100;
-/** The most threads of one channel that one read covers. */
+/** The most threads of one channel that one catch-up reads. */
 export const THREADS_READ = 50;
 
-/** One page of a history. */
+/** One page of a channel's messages, as Discord returns it. */
 export const pageSchema = z.array(z.looseObject({ id: snowflakeSchema }));
 const threadsSchema = z.object({ threads: z.array(z.unknown()) });
 
@@ -64,7 +64,10 @@ type Page = z.infer<typeof pageSchema>;
 type Source = { readonly source: string; readonly floor: ChannelId; readonly place: Place };
 type Part = Omit<History, 'mark'> & { readonly isEmpty: boolean };
 
-/** An empty channel starts at its own id, because this machine's clock may be ahead of Discord's. */
+/**
+ * Returns a channel's newest position. For an empty channel, this is the channel's id: this machine's clock may be
+ * ahead of Discord's.
+ */
 async function begin(ports: HistoryPorts, source: string): Promise<History> {
   const [newest] = await page(ports, source, { limit: '1' });
   const id = newest?.id ?? source;
@@ -134,7 +137,7 @@ async function threadsSharing(ports: HistoryPorts, place: Place, start: string):
     return threads.flatMap((each) => channelSchema.safeParse(each).data ?? []);
   };
   const active = await list(Routes.guildActiveThreads(guild));
-  // Discord refuses the archived threads without "Read Message History". The channel's own gap reports that.
+  // Discord refuses to list archived threads without "Read Message History". The channel's own gap reports that.
   const archived = await list(Routes.channelThreads(own, 'public')).catch(unlessRefused);
   const newestIn = (thread: ChannelPayload): string => thread.last_message_id ?? thread.id;
   const missed = [...active, ...(archived ?? [])]

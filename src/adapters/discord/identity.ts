@@ -54,7 +54,10 @@ const listedSchema = z.object({
 type Listed = z.infer<typeof listedSchema>;
 const rolesSchema = z.array(z.unknown());
 
-/** Finds roles by their stored ids. Roles from a lost data folder are found by name, colour and settings. */
+/**
+ * Creates the map from Discord ids to agents. It finds roles by their stored ids. Roles from a lost data folder are
+ * found by name, colour and settings.
+ */
 export function createIdentities(ports: IdentityPorts): OwnIdentities {
   const { queries, webhooks, log } = ports;
   const agents = new Map<string, AgentId>();
@@ -121,7 +124,9 @@ export function prefixOf(speaker: Named): string {
   return `**${name === '' ? speaker.id : name}**:`;
 }
 
-/** Compares shown names without white space and invisible characters, which Discord folds. */
+/**
+ * Returns whether two shown names are equal, apart from white space and invisible characters, which Discord changes.
+ */
 export function sameName(one: string, other: string): boolean {
   return plain(one) === plain(other);
 }
@@ -246,7 +251,7 @@ export class Webhooks {
     else log.warn({ channel, webhook: webhook.id }, 'a webhook was deleted or its token changed; another one is used');
   }
 
-  /** Called when permissions may have changed: `of` looks for a webhook again. */
+  /** Called when permissions may have changed: `of` looks for a webhook of the channel again. */
   reopen(channel: ChannelId): void {
     const own = platformChannel(channel);
     for (const [id, state] of this.#states) if (id === own || state.users.has(channel)) state.withoutUntil = 0;
@@ -323,7 +328,9 @@ async function create(ports: WebhooksPorts, channel: ChannelId, location: Locati
   throw new ChatError('The new webhook has no token', { method: 'make a webhook', channel, fault: 'refused' });
 }
 
-/** Converts an error of the search for a webhook. Its fault is never `unclear`, because nothing was posted yet. */
+/**
+ * Converts an error of the search for a webhook to one whose fault is never `unclear`, because nothing was posted yet.
+ */
 function notSaid(error: unknown, channel: ChannelId): ChatError {
   if (error instanceof ChatError && error.fault !== 'unclear') return error;
   const where = { method: 'find a webhook', channel, fault: 'unreachable' } as const;

@@ -40,7 +40,9 @@ type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log
 
 /** Answers commands, buttons, forms and reactions. Only `reacted` rejects, when its command fails with an error. */
 export type Interactions = {
-  /** Answers a slash command, its completions, a button or a form. A repeated delivery does nothing. */
+  /**
+   * Answers a slash command, its completions, a button or a form. Does nothing when Discord delivers it a second time.
+   */
   take(payload: unknown): Promise<void>;
   /**
    * Runs a command that was typed as a message ("!floor skip"), at most once per message, also over restarts. Replies
@@ -156,8 +158,8 @@ async function modalFor(ports: Desk, interaction: Interaction): Promise<object |
 }
 
 /**
- * Tells Discord that an answer follows, in at most two attempts. Returns false when the interaction must not be carried
- * out: it expired, or was acknowledged before the first attempt. Returns true after other failures.
+ * Tells Discord that an answer follows, in at most two attempts. Returns false when Conch must not carry out the
+ * interaction: it expired, or was acknowledged before the first attempt. Returns true after other failures.
  */
 async function acknowledge(ports: InteractionPorts, interaction: Interaction): Promise<boolean> {
   const { log } = ports;
@@ -292,7 +294,7 @@ function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
 }
 
-/** A program gets no reply: two programs could answer each other without end. */
+/** Runs a typed command. A program gets no reply: two programs could answer each other without end. */
 async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
   const line = commandIn(message, ports.context);
   if (line === null) return;
@@ -331,7 +333,7 @@ async function runReaction(ports: Desk, { channel, message_id: id, kind, ...pers
   void reply(ports, { id, channel_id: platformChannel(channel) }, `${by.name}: ${answer.text}`);
 }
 
-/** Never rejects. The nonce keeps a repeated attempt from posting the reply twice. */
+/** Posts a reply to a message. Never rejects. The nonce keeps a repeated attempt from posting the reply twice. */
 async function reply(
   ports: InteractionPorts,
   { id, channel_id: where }: Pick<MessagePayload, 'id' | 'channel_id'>,
@@ -374,7 +376,7 @@ function reasonModal(button: PressedButton, label: string): object {
 
 type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
 
-/** Returns `null` when Discord cannot draw the fields. */
+/** Returns the form of a question; `null` when Discord cannot draw the fields. */
 function formModal(
   button: PressedButton,
   form: { readonly note: string; readonly fields: readonly AskedField[] },
