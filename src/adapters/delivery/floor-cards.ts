@@ -85,7 +85,7 @@ type State = {
   /** True when a card of unknown id may be in the channel. */
   isUnclear: boolean;
   isRefused: boolean;
-  /** True while the card waits until the channel's posts are sent. */
+  /** True while the card waits until no post of the channel is being sent, edited or searched. */
   isWaiting: boolean;
   failures: number;
   timer: Timer | null;

@@ -42,7 +42,7 @@ const MESSAGES_KEPT = 2_000;
 const WEBHOOK_ATTEMPTS = 2;
 /** The id of a post that was delivered and then deleted by somebody. */
 const NO_MESSAGE = '0';
-/** Refusals of a reaction that count as done. */
+/** Codes of Discord's refusals after which a receipt's reaction counts as added or removed. */
 const POINTLESS: ReadonlySet<number> = new Set([
   CODES.unknownMessage,
   CODES.unknownEmoji,
@@ -59,7 +59,10 @@ const reactedSchema = z.object({
 class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
-  /** Webhooks by message. `null`: a webhook that is not in use. Missing: the bot itself counts as author. */
+  /**
+   * The webhook that posted each message. `null`: a webhook that is no longer in use. Missing: the bot itself counts as
+   * author.
+   */
   readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
 
   constructor(ports: MessageClientPorts) {
@@ -105,7 +108,7 @@ class BotMessages implements MessageClient {
     try {
       await this.#ports.calls.tell({ ...call, method: 'delete', what });
     } catch (error) {
-      // A message survives the deletion of its webhook. The bot itself deletes it then, if it has the permission.
+      // The webhook is gone, but its message is not. The bot itself deletes the message, if it has the permission.
       if (webhook !== null && isLost(error) && !isUnknownMessage(error)) {
         this.#webhooks.set(message.id, null);
         return this.remove(message);
@@ -195,7 +198,8 @@ class BotMessages implements MessageClient {
       return (await this.#ports.calls.ask({ method: 'post', route, channel, ...what, body, files }, sentSchema)).id;
     } catch (error) {
       const isFileRefused = files.length > 0 && rejectionOf(error)?.code === CODES.missingPermissions;
-      // Only an agent's text is cut. A question is not posted, because people decide by its whole text.
+      // Without the file, only an agent's text is cut. A question is not posted, because people decide by its whole
+      // text.
       if (isFileRefused && content.speaker !== null) return this.#post(channel, content, false);
       // Discord knows the nonce, but the message was deleted by somebody: it was delivered.
       if (isUnknownMessage(error)) return NO_MESSAGE;
@@ -230,17 +234,20 @@ function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: C
   return !byWebhook && post.outboxId !== null && nonce === nonceOf(post.outboxId);
 }
 
-/** Drafts and cards have purposes of their own, so that their refusals do not block posts. */
+/**
+ * Returns the purpose of a call. Drafts and cards have purposes of their own, so that their refusals do not block
+ * posts.
+ */
 function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'callerRetries'> {
   return kind === 'post' ? { what } : { what: `${what} a ${kind}`, callerRetries: kind === 'card' };
 }
 
-/** Discord allows a nonce of 25 characters. */
+/** Returns the nonce by which Discord recognizes a repeated post. Discord allows 25 characters. */
 function nonceOf(outboxId: string): string {
   return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
 }
 
-/** True also for an unknown message: the status is 404, too. */
+/** Returns whether Discord no longer knows the webhook. True also for an unknown message: its status is 404, too. */
 function isLost(error: unknown): boolean {
   const answer = rejectionOf(error);
   if (answer === null) return false;

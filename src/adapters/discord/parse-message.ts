@@ -130,7 +130,10 @@ export function humanMessage(
   };
 }
 
-/** Returns the edit of a message, ordered by Discord's time of editing. `null`: not edited, or not `isSpeech`. */
+/**
+ * Returns the edit of a message, ordered by Discord's time of editing. `null`: not edited, or no ordinary message or
+ * reply.
+ */
 export function editOf(message: MessagePayload, channel: ChannelId, by: MessageContext): MessageChange | null {
   const version = message.edited_timestamp ?? null;
   if (version === null || !isSpeech(message)) return null;
@@ -156,7 +159,10 @@ export function commandIn(
   return typedCommand(withoutBot(content, self));
 }
 
-/** Removes mentions of the bot from the start of a message. A message of such mentions alone stays. */
+/**
+ * Removes mentions of the bot from the start of a message. A message of nothing but mentions of the bot stays
+ * unchanged.
+ */
 function withoutBot(content: string, { userId }: Self): string {
   const rest = content.replace(new RegExp(`^(?:\\s*<@!?${userId}>[\\s,:]*)+`), '');
   return rest === '' ? content : rest;

@@ -47,11 +47,14 @@ export type Places = {
   parentOf(channel: string): string | null;
   /**
    * Returns the floor for a channel's messages; `null` when the channel has no floor. Opens the floor of a new thread.
-   * Treats a channel that Discord refuses to describe as no thread, and asks again at the next call when the refusal is
-   * not final. Rejects with a `ChatError` while Discord does not answer.
+   * Treats a channel that Discord refuses to describe as no thread. Unless the refusal is final, asks Discord again the
+   * next time. Rejects with a `ChatError` while Discord does not answer.
    */
   resolve(channel: string): Promise<MessageLocation | null>;
-  /** Like `resolve`, but does not ask Discord and opens no floor. `undefined` when the channel is not known yet. */
+  /**
+   * Returns the floor for a channel's messages; `null`: none. Does not ask Discord and opens no floor. `undefined`: the
+   * channel is not known yet.
+   */
   at(channel: string): MessageLocation | null | undefined;
   /**
    * Returns the location of a floor. Treats a channel that Discord refuses to describe as no thread. Rejects with a
@@ -124,7 +127,7 @@ export function isThread(channel: Pick<ChannelPayload, 'type'>): boolean {
   return THREADS.has(channel.type);
 }
 
-/** Reads one channel's description from Discord. Rejects as `Reader` does. */
+/** Reads one channel's description from Discord. Rejects with a `ChatError`, or with the abort reason of the signal. */
 export function describe(read: Reader, channel: string): Promise<ChannelPayload> {
   return read({ route: Routes.channel(channel), channel: channelId(channel), what: 'channel' }, channelSchema);
 }

@@ -135,7 +135,7 @@ function assemble(parts: Parts, self: Self): OpenPlatform {
     },
     access: membership,
     link: (_channel, message) => linkTo(message, self),
-    // Makes no call: a thread of Slack begins with the first reply under its message.
+    // Sends no request: a thread of Slack begins with the first reply under its message.
     threadUnder: async ({ id }) => {
       const { channel, ts } = platformMessage(id);
       return channelId(channel, ts);

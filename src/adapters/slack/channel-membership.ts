@@ -19,7 +19,7 @@ const infoSchema = z.looseObject({
   }),
 });
 
-/** Error codes that concern one thread. Other troubles concern a channel with all its threads. */
+/** Error codes that concern one thread. Other error codes concern a channel with all its threads. */
 const OF_THREAD: ReadonlySet<string> = new Set(['restricted_action_thread_locked', 'thread_not_found']);
 
 /** Tracks which channels Conch can use. A thread is closed with its channel, or alone for an error of its own. */
@@ -48,8 +48,8 @@ export class ChannelMembership extends ChannelAccess {
   }
 
   /**
-   * Called before a floor's history is read. Checks a channel on the first call, and on each call while the channel is
-   * closed: events may have been missed. Threads are not checked.
+   * Called before a floor's history is read. Asks Slack about a channel the first time, and each time while the channel
+   * is closed: events may have been missed. Threads are not checked.
    */
   async caughtUp(floor: ChannelId): Promise<void> {
     const channel = ownChannel(floor);

@@ -31,7 +31,7 @@ export type Self = {
 /** Switches for the Slack features that Conch uses. */
 export type SlackSettings = Pick<Config['adapters']['slack'], 'streaming' | 'cards' | 'status' | 'agentSessions'>;
 
-/** The time limit of one call, in milliseconds. After it, the call's outcome is unknown. */
+/** The time limit of one request to Slack, in milliseconds. After it, the outcome of the request is unknown. */
 const CALL_TIMEOUT_MS = 15_000;
 
 type ClientOptions = {
@@ -51,7 +51,7 @@ export function createClient({ token, apiUrl, fetch }: ClientOptions): WebClient
   });
 }
 
-/** Returns the address and limits of a client, without its own retries and waits. */
+/** Returns the options of a Slack client: the address, a time limit, no retries and no waits. */
 export function clientOptions(apiUrl: ClientOptions['apiUrl']): WebClientOptions {
   return {
     ...(apiUrl === null ? {} : { slackApiUrl: apiUrl }),
@@ -61,7 +61,7 @@ export function clientOptions(apiUrl: ClientOptions['apiUrl']): WebClientOptions
   };
 }
 
-/** One call for a channel, with the schema of its answer. */
+/** One call of Slack's Web API for a channel, with the schema of its answer. */
 export type Call<Answer> = {
   readonly method: string;
   readonly channel: ChannelId;
@@ -70,8 +70,8 @@ export type Call<Answer> = {
 };
 
 /**
- * Calls Slack once. Rejects with a `ChatError` when the call fails; an answer that does not match the schema has the
- * fault `unclear`. An error that shows a bug in this program, such as a `TypeError`, stays as it is.
+ * Calls Slack's Web API once. Rejects with a `ChatError` when the call fails; an answer that does not match the schema
+ * has the fault `unclear`. An error that shows a bug in this program, such as a `TypeError`, stays as it is.
  */
 export async function call<Answer>(web: WebClient, request: Call<Answer>): Promise<Answer> {
   const { method, channel, args, answer } = request;
@@ -269,7 +269,7 @@ const WORDS = {
   unreachable: 'Slack could not be reached for',
 } as const;
 
-/** The `retryAfterMs` of refusals that may pass. The outbox retries such posts with its own backoff. */
+/** The `retryAfterMs` of refusals that can be temporary. The outbox retries such posts with its own backoff. */
 const CLOSED_MS = 60_000;
 const CHANNEL_TROUBLES = new Map([
   ['channel_not_found', 'Conch is not in the channel, or the channel does not exist. Invite the app: /invite'],
@@ -285,7 +285,7 @@ const CHANNEL_TROUBLES = new Map([
 
 /** After these error codes, Slack may have executed part of the call. */
 const UNCLEAR = new Set(['fatal_error', 'internal_error', 'service_unavailable']);
-/** Error codes of calls that Slack did not execute and may accept later. */
+/** Error codes of calls that Slack did not execute and can accept later. */
 const LIMITED = new Set([
   'ratelimited',
   'rate_limited',
@@ -312,8 +312,8 @@ function verdictOn(error: unknown): Verdict {
 }
 
 /**
- * An answer without a readable error code was cut off, or did not come from Slack. Refusals of a channel or of the
- * token have `retryAfterMs`: they end when somebody mends the channel or the setup.
+ * Judges an answer by its error code. An answer without a readable code was cut off, or did not come from Slack.
+ * Refusals of a channel or of the token have `retryAfterMs`: they end when somebody mends the channel or the setup.
  */
 function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
@@ -323,14 +323,20 @@ function verdictOnWord(code: string | null): Verdict {
   return { fault: 'refused', why: code, code, ...(isPassing ? { retryAfterMs: CLOSED_MS } : {}) };
 }
 
-/** Slack refuses in answers with status 200. A 403 is from a proxy: the call did not reach Slack. */
+/**
+ * Judges an answer by its HTTP status. Slack's own refusals have status 200. A 403 is from a proxy: the call did not
+ * reach Slack.
+ */
 function verdictOnStatus(status: number): Verdict {
   const why = `HTTP ${status}`;
   if (status === 403) return { fault: 'unreachable', why };
   return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };
 }
 
-/** Network errors are TypeErrors, too, but carry a network code or the message "fetch failed". */
+/**
+ * Returns whether an error is a bug of this program. Network errors are TypeErrors, too, but carry a network code or
+ * the message "fetch failed".
+ */
 function isBug(error: unknown): boolean {
   const isProgram = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
   return isProgram && networkFailure(error) === null && !isTimeout(error) && error.message !== 'fetch failed';

@@ -32,7 +32,7 @@ export type Recipient = {
   readonly responseUrl: string | null;
 };
 
-/** Acknowledges a payload. `reply` is the answer that Slack shows. */
+/** Acknowledges a payload of Slack. `reply` is the answer that Slack shows. */
 export type Ack = (reply?: object) => Promise<void>;
 
 /** A command line for a floor. `drawnFor`: the word of the button, form or reaction that sent the line. */
@@ -44,7 +44,10 @@ export async function command(ports: CommandPorts, asker: Recipient, order: Orde
   void answer(ports, asker, await obey(ports, asker.user, { ...order, line }));
 }
 
-/** In a thread, "!why" without an id is about the root message. */
+/**
+ * Replaces links to messages, and Slack's ids of messages, by Conch's ids. In a thread, "!why" without an id is about
+ * the root message.
+ */
 function withMessageIds(line: string, { channel, thread }: Recipient['at']): string {
   const named = line
     .replaceAll(PERMALINK, (_link, where: string, seconds: string, rest: string) =>
@@ -67,7 +70,7 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
   }
 }
 
-/** Returns why a person may not run a line. `null`: no refusal, or the check failed. */
+/** Returns why a person is not allowed to run a command line. `null`: no refusal, or the check failed. */
 export async function commandRefusal(
   ports: CommandPorts,
   user: string,
@@ -104,8 +107,8 @@ export async function answer(
 }
 
 /**
- * Acknowledges a form when `running` resolves, or after 2.3 s. Errors known by then appear beside their fields. Then
- * waits for `running` and returns the later errors.
+ * Acknowledges a sent form when its commands have run (`running`), or after 2.3 s. Errors known by then appear beside
+ * their fields. Then waits for `running` and returns the later errors.
  */
 export async function toldInTime(
   ports: Pick<CommandPorts, 'timers'>,
@@ -138,7 +141,7 @@ export function lineOf(text: string): string {
   return `/${line === '' ? 'help' : line}`;
 }
 
-/** Commands for operators read the roles from Slack again. */
+/** Returns the person who runs a line. For a command that only operators may run, reads the roles from Slack again. */
 async function principal({ people, groups }: CommandPorts, user: string, line: string): Promise<Principal> {
   const parsed = parseLine(line);
   const fresh = parsed.ok && parsed.invocation.needs === 'operate';

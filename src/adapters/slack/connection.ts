@@ -35,8 +35,8 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
 /** The connection that receives Slack's events. */
 export type Connection = {
   /**
-   * Resolves when events come in. Rejects with an `AdapterError` when Slack refuses the app or the setup is wrong. Can
-   * reject with another error when `stop` comes first.
+   * Connects, and resolves when events can come in. Rejects with an `AdapterError` when Slack refuses the app or the
+   * setup is wrong. Can reject with another error when `stop` comes first.
    */
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -77,7 +77,8 @@ function needed(signingSecret: string | null): string {
 }
 
 /**
- * Slack does not report every token that it no longer accepts, and its events come by the app token or without a token.
+ * Tests the bot token every minute, and reports a token that Slack refuses. Slack does not report every such token, and
+ * events come without the bot token.
  */
 async function watch(ports: ConnectionPorts): Promise<void> {
   for (;;) {
@@ -128,7 +129,7 @@ class Sockets {
     this.#first.reject(new Error('stopped before Slack answered'));
   }
 
-  /** A socket that Slack renews stays open until the next one works. */
+  /** Keeps one socket open until `close`. A socket that Slack renews stays open until the next one works. */
   async #keep(number: number, appToken: string): Promise<void> {
     const { clock, log } = this.#ports;
     const reached = createConnectRetry('Slack', this.#ports);
@@ -159,7 +160,7 @@ class Sockets {
     this.#first.resolve();
   }
 
-  /** Slack sends the events of a lost socket again, but perhaps minutes later. */
+  /** Reports that a socket ended. Slack sends the events of a lost socket again, but perhaps minutes later. */
   #down(socket: Socket, end: 'refresh' | 'lost'): void {
     this.#live.delete(socket);
     if (this.#isClosed) return;
@@ -258,7 +259,7 @@ type HttpReceiverPorts = Pick<ConnectionPorts, 'timers' | 'log' | 'take'> &
   Extract<ConnectionMode, { mode: 'http' }> & { readonly signingSecret: string };
 
 const BODY_LIMIT = 1_048_576;
-/** Slack's time limit for an answer, in milliseconds. */
+/** The time in which Slack wants an answer to its request, in milliseconds. */
 const ANSWER_WITHIN_MS = 3_000;
 
 const anything = z.unknown().optional();

@@ -33,8 +33,8 @@ export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread 
 }
 
 /**
- * Rewrites the commands in Conch's own text for Slack: "/conch floor resume", or "!floor resume" in threads. Code
- * blocks stay unchanged, code spans do not.
+ * Rewrites the commands in Conch's own text for Slack: "/conch floor resume", or "!floor resume" in threads. Commands
+ * in code spans are rewritten, too; code blocks stay unchanged.
  */
 export function inSlackWords(text: string, isThread: boolean): string {
   return stretches(text)
@@ -46,7 +46,7 @@ export function inSlackWords(text: string, isThread: boolean): string {
 
 const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w/.-]*/|[\\w-])`, 'g');
 
-/** The `action_id` of the button that opens the settings. */
+/** The `action_id` of the button that opens the form with a floor's settings. */
 export const SETTINGS_ACTION = 'conch:settings';
 
 /**
@@ -64,7 +64,7 @@ export function buttonValue({ line, drawnFor, opens }: Pick<CardButton, 'line' |
   return JSON.stringify({ line, drawnFor, ...(isForm ? { opens: opens.what } : {}) });
 }
 
-/** Parses a button's value; `null` for a text that is no such value, or a line of more than 500 UTF-16 units. */
+/** Parses a button's value. Returns `null` for any other text, and for a line of more than 500 UTF-16 units. */
 export function readButtonValue(text: string): ButtonValue | null {
   return parsedJson(text, valueSchema);
 }
@@ -93,7 +93,7 @@ const NOTICE_LIMIT = 4_000;
 /** The longest text of a message without blocks, in UTF-16 units. Slack's limit is 40,000. */
 const TEXT_LIMIT = 39_000;
 const BLOCK_LIMIT = 12_000;
-/** The longest text of a section, in UTF-16 units, with room below Slack's limit of 3,000. */
+/** The longest text of a Block Kit section, in UTF-16 units, with room below Slack's limit of 3,000. */
 export const SECTION_LIMIT = 2_900;
 /** The longest text of a draft that is shown whole, in UTF-16 units. Of a longer draft only the end is shown. */
 const DRAFT_LIMIT = 3_500;
@@ -120,7 +120,7 @@ const SETTINGS_BUTTON = {
 
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
-/** The button "Whole input" is left out: the request's own message holds the input. */
+/** Returns a button for Block Kit. The button "Whole input" is left out: the request's own message holds the input. */
 function buttonElement(button: CardButton, index: number): readonly object[] {
   const { opens } = button;
   if (opens?.what === 'input') return [];
@@ -285,7 +285,7 @@ const URL_OR_BROADCAST = new RegExp(`(https?:\\/\\/[^\\s<>()[\\]|@]+[^\\s<>()[\\
 
 /**
  * Returns the text, or its start and "…", in at most `limit` UTF-16 units. Cuts no surrogate pair in two, and no entity
- * of `escaped`.
+ * such as `&lt;`.
  */
 export function clipped(text: string, limit: number): string {
   if (text.length <= limit) return text;
@@ -298,7 +298,10 @@ const JOINER = '\u2060';
 
 type Identity = { readonly username: string; readonly icon_emoji?: string; readonly icon_url?: string };
 
-/** Returns an agent's name and picture for Slack. An emoji that the list lacks goes before the agent's name. */
+/**
+ * Returns an agent's name and picture for Slack. An emoji whose Slack name Conch does not know goes before the agent's
+ * name.
+ */
 export function identityOf(speaker: NonNullable<Speaker>): Identity {
   const username = shownName(speaker);
   const avatar = speaker.avatar?.trim() ?? '';
@@ -312,7 +315,7 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
 
 function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
-  // An @ in a URL may be broken, unlike in texts: nobody copies a URL out of a name.
+  // Breaks also an @ in a URL, unlike in texts: nobody copies a URL out of a name.
   return clipped((plain === '' ? id : plain).replaceAll(BROADCAST, `@${JOINER}`), MOST_LETTERS);
 }
 
@@ -326,7 +329,7 @@ export function prefixed(speaker: NonNullable<Speaker>, text: string): string {
 /** Slack's limit for the name of a sender, in UTF-16 units. */
 const MOST_LETTERS = 80;
 
-/** Returns Slack's name of an emoji; `null` for an emoji that the list lacks. */
+/** Returns Slack's name of an emoji; `null` for an emoji that Conch does not know. */
 export function emojiName(emoji: string): string | null {
   return NAMES.get(uncoloured(emoji)) ?? null;
 }

@@ -122,7 +122,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
   }
 }
 
-/** Slack sends a mention of the app as two events; a command in the message runs once. */
+/** Takes a new message. Slack sends a mention of the app as two events; a command in the message runs once. */
 async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = floorLocation(queries, message);
@@ -191,7 +191,7 @@ async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { ki
   await shortly(ports, ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor }));
 }
 
-/** Slack's event names no thread of the message. */
+/** Runs the command that a reaction means. Slack's event does not name the thread of the message. */
 async function takeReaction(
   ports: EventsPorts,
   { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,
@@ -206,7 +206,10 @@ async function takeReaction(
   await shortly(ports, interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) }));
 }
 
-/** Waits until a command is stored, at most 2 s: a ticket may wait for a merge. Slack wants an answer within 3 s. */
+/**
+ * Waits until a command is stored, at most 2 s, because Slack wants an answer within 3 s. A command for a ticket may
+ * have to wait for a merge.
+ */
 async function shortly({ timers }: EventsPorts, work: Promise<unknown>): Promise<void> {
   await withinMs(2_000, work, timers);
 }

@@ -13,7 +13,7 @@ import type { MessageContext, Said } from './parse-message.ts';
 type HistoryPorts = MessageContext &
   Pick<AdapterParts, 'intake' | 'timers' | 'log'> & {
     readonly web: WebClient;
-    /** Messages up to this position are left out. `null`: none are. */
+    /** Messages up to this position are left out. `null`: no message is left out. */
     readonly mark: Position | null;
   };
 
@@ -41,7 +41,7 @@ const MOST_THREADS = 50;
 const PATIENCE_MS = 30_000;
 const AGAIN = { firstMs: 1_000, longestMs: PATIENCE_MS, attempts: 3 };
 
-/** One page of a channel or thread. */
+/** One page of the history of a channel or thread. */
 export const pageSchema = z.looseObject({
   messages: z.array(z.unknown()),
   response_metadata: z.looseObject({ next_cursor: z.string().nullish() }).nullish(),
@@ -57,7 +57,10 @@ async function standOf(ports: HistoryPorts, channel: ChannelId): Promise<Positio
   return { id: messageId(own, ts), order: ts };
 }
 
-/** Reads replies only under messages of the pages read, and under at most 50 of these messages. */
+/**
+ * Reads the messages of a channel since `oldest`. Reads replies only under messages of the pages read, and under at
+ * most 50 of these messages.
+ */
 async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const own = platformChannel(channel).channel;
   const { messages, gap } = await pages(ports, channel, oldest);
@@ -116,8 +119,8 @@ async function sorted(
 }
 
 /**
- * Slack begins with the newest message of a channel, and with the oldest of a thread. The last page of a channel can
- * also have older messages, and a thread its root message.
+ * Reads the pages of a channel or thread since `oldest`. Slack begins with the newest message of a channel, and with
+ * the oldest of a thread. The result can also have older messages of the channel, or the thread's root message.
  */
 async function pages(ports: HistoryPorts, channel: ChannelId, oldest: string): Promise<Read> {
   const messages: unknown[] = [];

@@ -29,7 +29,7 @@ import { reasonOf } from '../delivery/connect-retry.ts';
 
 /** Handles clicks, forms and `/conch`, and runs typed commands. */
 export type Interactions = {
-  /** Handles a click, a form or `/conch`. Resolves with `false` for another payload. */
+  /** Handles a click, a form or `/conch`. Resolves with `false` for any other payload. */
   take(body: unknown, ack: Ack): Promise<boolean>;
   /**
    * Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. Resolves
@@ -142,7 +142,7 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
 }
 
-/** `trigger`: Slack's id with which a form can be opened. */
+/** A pressed button, and who pressed it. `trigger`: Slack's id with which a form can be opened. */
 type Pressed = {
   readonly asker: Recipient;
   readonly floor: ChannelId;
@@ -150,7 +150,10 @@ type Pressed = {
   readonly meant: ButtonValue;
 };
 
-/** Resolves with `false` when there is no form to open. Slack accepts a form only within 3 s after the click. */
+/**
+ * Opens the form of a pressed button. Resolves with `false` when the button has none. Slack accepts a form only within
+ * 3 s after the click.
+ */
 async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
   const { opens, line } = pressed.meant;
   const form = opens === undefined ? null : VIEWS[opens](ports, pressed);
@@ -280,7 +283,7 @@ const SECONDS = {
   max_value: '86400',
 };
 
-/** Each field has the name of its command: "mode" is for `/floor mode`. */
+/** Returns the form with a floor's settings. Each field has the name of its command: "mode" is for `/floor mode`. */
 function settingsForm(view: FloorView): Form {
   const modes = INTERRUPT_MODES.map((mode) => ({ value: mode, label: `${mode}: ${MODES[mode].summary}` }));
   const orders = ORDERS.map((order) => ({ value: order, label: `${order}: ${POLICIES[order].summary}` }));
@@ -323,7 +326,7 @@ function elementOf(field: AskedField): object {
     : { type: 'plain_text_input', multiline, max_length, ...named };
 }
 
-/** `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
+/** Returns a menu of options. `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
 function menu(
   name: string,
   offered: AskedField['options'],
@@ -401,7 +404,8 @@ async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent
 }
 
 /**
- * Errors known within 2.3 s appear beside their fields, and the form stays open. Later errors are sent as an answer.
+ * Answers a question with a sent form. Errors known within 2.3 s appear beside their fields, and the form stays open.
+ * Later errors are sent as a message to the person.
  */
 async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
   const line = `${kept.line} ${formWords(filled)}`;
@@ -416,7 +420,7 @@ async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sen
   else if (Object.keys(errors).length === 0 && said !== null) await answer(ports, asker, said);
 }
 
-/** An error without a field appears beside the first field. */
+/** Returns the errors of an answer by field. An error without a field belongs to the first field. */
 function besideFields({ text, fields = {} }: Answer, filled: FilledForm): Record<string, string> {
   const known = Object.entries(fields).filter(([name]) => Object.hasOwn(filled, name));
   if (known.length > 0) return Object.fromEntries(known.map(([name, why]) => [name, errorText(why)]));

@@ -18,13 +18,16 @@ type MessageClientPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly web: WebClient;
   readonly self: Self;
   readonly queries: Pick<FloorQueries, 'agents'>;
-  /** `status`: show who is writing. `agentSessions`: the app is an agent at Slack, with sessions and a Stop button. */
+  /**
+   * `status`: whether Slack shows who is writing. `agentSessions`: the app is an agent at Slack, with sessions and a
+   * Stop button.
+   */
   readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
-/** The message client of Slack, with its start. */
+/** The message client of Slack, with a method to start it. */
 export type SlackMessageClient = MessageClient & {
-  /** Learns whether agents may post under their own names. Never rejects. */
+  /** Asks Slack whether agents may post under their own names. Never rejects. */
   start(): Promise<void>;
 };
 
@@ -128,9 +131,9 @@ const writtenSchema = z.looseObject({
 });
 
 /**
- * Returns `write`, which posts or edits a message. When Slack refuses its blocks or the agent's name, `write` sends
- * the request once more without them. The refused request posted nothing, so the message is not posted twice. After
- * `speakAsOneself`, messages have the agent's name in their text.
+ * Returns `write`, which posts or edits a message. When Slack refuses the message's blocks or the agent's name, `write`
+ * sends the request once more without them. The refused request posted nothing, so the message is not posted twice.
+ * After `speakAsOneself`, messages have the agent's name in their text.
  */
 function createWriter({ web, log }: MessageClientPorts) {
   let isCustomized = true;
@@ -167,7 +170,7 @@ function createWriter({ web, log }: MessageClientPorts) {
   return { write, speakAsOneself };
 }
 
-/** Empty for an edit of a post: the post keeps its metadata. */
+/** Returns the metadata of a message; none for an edit of a post, which keeps its metadata. */
 function metadataOf({ kind, speaker, epoch, outboxId }: Content): Args {
   if (kind === 'post' && outboxId === null) return {};
   const payload = {
@@ -219,7 +222,7 @@ const foundSchema = messageSchema.extend({
 });
 type Found = z.infer<typeof foundSchema>;
 
-/** Slack pages channels from the newest message, threads from the oldest. */
+/** Returns Conch's own messages of a range. Slack pages channels from the newest message, threads from the oldest. */
 async function ownMessages(
   { web, self }: Pick<MessageClientPorts, 'web' | 'self'>,
   channel: ChannelId,
@@ -280,7 +283,7 @@ const AFTER_POST_MS = 2_000;
 const STATUS = 'assistant.threads.setStatus';
 const SESSION = 'agents.sessions.setStatus';
 
-/** Error codes after which a method is not called again until the next start. */
+/** Error codes after which Conch does not call a method of Slack again until the next start. */
 const USELESS = new Set([
   'unknown_method',
   'missing_scope',
@@ -415,7 +418,7 @@ class Statuses {
   }
 }
 
-/** Slack shows its Stop button while the session is `processing`. */
+/** Returns the state of a floor's session at Slack. Slack shows its Stop button while the session is `processing`. */
 function sessionOf({ holder, condition }: FloorView): Session {
   if (holder !== null) return holder.status === 'ACTIVE' ? 'processing' : 'suspended';
   if (condition === 'paused') return 'suspended';

@@ -142,7 +142,10 @@ export function saidOf(message: SlackMessage & { readonly channel: string }): Sa
   };
 }
 
-/** A program that posts with a person's token has both ids and counts as a bot. */
+/**
+ * Returns the kind of author. A program that posts with a person's token has a user's and a bot's id, and counts as a
+ * bot.
+ */
 function authorOf({ user, bot_id: bot, subtype }: SlackMessage): Author {
   if (!bot && subtype !== 'bot_message') return 'person';
   return user ? 'bot' : 'webhook';
@@ -180,7 +183,7 @@ export function floorLocation(queries: FloorQueries, at: SlackLocation): Message
   return inThread ?? (at.broadcast ? own : null);
 }
 
-/** Returns the thread that needs a floor before the intake gets its message; `null` when the message needs none. */
+/** Returns the thread whose floor must be opened before the intake gets the message; `null` for none. */
 export function threadAt(at: SlackLocation, { channel, opens }: MessageLocation): Thread | null {
   if (opens === null || at.thread === null) return null;
   const since = { id: messageId(at.channel, at.thread), order: at.thread };
@@ -223,7 +226,7 @@ export async function toHumanMessage(
   return { human, line };
 }
 
-/** Converts an edited message to a change. */
+/** Converts an edited message to the form of the engine. */
 export async function toChange(said: Said, floor: ChannelId, by: MessageContext): Promise<MessageChange> {
   return {
     change: 'edited',

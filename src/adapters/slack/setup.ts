@@ -79,7 +79,7 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Ch
   );
 }
 
-/** Slack signs requests and orders messages by its own clock. */
+/** Compares this machine's clock with Slack's. Slack signs requests and orders messages by its own clock. */
 function clockFindings(date: string | undefined, clock: Clock): readonly CheckResult[] {
   const at = date === undefined ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return [];
