@@ -36,8 +36,8 @@ export type ButtonOpens =
 
 type Card = {
   /**
-   * The card's text, such as "🎤 dev · about 2 min left · next: qa, pm". Discord's card has a timestamp markup for the
-   * time.
+   * The card's text, such as "🎤 dev · about 2 min left · next: qa, pm". On Discord, the time is a timestamp that
+   * Discord counts down.
    */
   readonly text: string;
   /** When the turn or its wait ends if nothing else happens. `null`: the card shows no time limit. */
@@ -376,7 +376,7 @@ export function isDrawable(fields: readonly AskedField[], limits: FormLimits): b
   return fields.length > 0 && fields.length <= limits.fields && fields.every(fits);
 }
 
-/** How a field is drawn: as a choice among options, or as a text or number of at most `longest` UTF-16 units. */
+/** How a form's field is drawn: as a choice among options, or as a text or number of at most `longest` UTF-16 units. */
 export type Control =
   | { readonly what: 'choice'; readonly options: AskedField['options']; readonly initial: readonly string[] }
   | { readonly what: 'text' | 'number'; readonly longest: number; readonly isLong: boolean; readonly initial: string };
