@@ -69,11 +69,11 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
 const REMEMBERED_MS = 15 * 60_000;
 const REMEMBERED = 50_000;
 
-/** Does the work of each key once. */
+/** Does the work of each key once, as long as the key is remembered. */
 export type Deduplicator = {
   /**
-   * Runs the work of a key. A second call waits for the running work and settles like it, or resolves at once when the
-   * work was done or the key was claimed. Work that rejected can run again.
+   * Runs the work of a key. A second call with the key waits for the running work and settles like it, or resolves at
+   * once when the work was done or the key was claimed. Work that rejected can run again.
    */
   run(key: string, work: () => Promise<void>): Promise<void>;
   /** Claims a key. Returns `false` when it was claimed or run before. */

@@ -70,7 +70,7 @@ export type ClientLimits = {
 export type MessageClient = {
   readonly limits: ClientLimits;
   send(channel: ChannelId, content: Content): Promise<MessageId>;
-  /** `gone`: the message was deleted, or can no longer be changed. */
+  /** Edits a message. `gone`: the message was deleted, or can no longer be changed. */
   change(message: MessageRef, content: Content): Promise<'changed' | 'gone'>;
   /** Deletes a message. Resolves also when the message is gone, or when Slack no longer allows the deletion. */
   remove(message: MessageRef): Promise<void>;
@@ -96,7 +96,7 @@ export type MessageClient = {
   timeLeft(endsAt: Instant): string;
 };
 
-/** The sending half of a chat adapter. Methods that `ChatAdapter` also has keep its contract. */
+/** The sending half of a chat adapter. The methods of `ChatAdapter` have the same contract here. */
 export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
   /** Removes drafts and finds cards of earlier processes. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;

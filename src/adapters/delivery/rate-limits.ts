@@ -18,10 +18,10 @@ const CHANNELS_KEPT = 1_000;
 export class RateLimits {
   readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
   readonly #stopping = new AbortController();
-  /** When the next new message may be sent, by channel. Threads share the entry of their channel. */
+  /** When the next new message can be sent, by channel. Threads share the entry of their channel. */
   readonly #places = new BoundedMap<string, Instant>(CHANNELS_KEPT);
   readonly #sending = new Map<ChannelId, Set<Promise<unknown>>>();
-  /** When the edit budget is, or was, full again. */
+  /** When the edit budget is full again. A past time: the budget is full. */
   #fullAt: Instant;
 
   constructor(ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers }) {
@@ -105,7 +105,7 @@ export class RateLimits {
   }
 }
 
-/** Returns the id of the channel whose wait counts. Threads share the wait of their channel. */
+/** Returns the id of the channel whose wait between messages counts. Threads share the wait of their channel. */
 function placeOf(channel: ChannelId): string {
   return channel.split('/', 1)[0] ?? channel;
 }

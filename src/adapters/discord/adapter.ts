@@ -137,7 +137,7 @@ function listen(parts: Parts, known: Known): Connection {
   const { self } = known;
   const dispatch = createEvents({ ...parts, ...known, interactions: createInteractions({ ...parts, ...known }) });
   let losses = 0;
-  // Waits until the replayed events are stored, because turns are granted from `reconnected` on.
+  // Reports the restored connection once the replayed events are stored, because turns are granted from then on.
   const resumed = (): void => {
     const before = losses;
     void known.inbound

@@ -61,8 +61,8 @@ export type Call = {
   readonly channel: ChannelId;
   /**
    * The purpose of the request in a few words, which error messages contain. If Discord refuses the request for lack of
-   * rights, requests with this purpose in this channel fail for up to 10 minutes without being sent. Requests by
-   * webhook are excepted.
+   * rights, and the request is not by webhook, later requests with this purpose in this channel fail for up to 10
+   * minutes.
    */
   readonly what: string;
   /** True: a 401 or 403 for this request does not block later requests. */
@@ -90,7 +90,9 @@ const REFUSED_MS = 600_000;
 const WHOLE_MS = 25_000;
 const REFUSALS_KEPT = 1_000;
 
-/** Returns the requests of one bot to Discord. Remembers at most 1,000 refusals, then forgets all of them. */
+/**
+ * Returns the interface for one bot's requests to Discord. Remembers at most 1,000 refusals, then forgets all of them.
+ */
 export function createCalls(ports: { readonly rest: REST; readonly clock: Clock }): Calls {
   const { rest, clock } = ports;
   const closed = new Map<string, { readonly channel: ChannelId; readonly until: Instant; readonly error: ChatError }>();

@@ -250,8 +250,8 @@ export class Connection {
 }
 
 /**
- * Runs discord.js's shards in this process and reports their errors to `fault`. Unhandled, an unexpected frame or a
- * failed heartbeat would end the program.
+ * Runs discord.js's shards in this process and reports their errors to `fault`. Without this, an unexpected frame or a
+ * failed heartbeat would end Conch.
  */
 class GuardedShards extends SimpleShardingStrategy {
   readonly #fault: (error: unknown) => void;

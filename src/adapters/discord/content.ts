@@ -12,8 +12,8 @@ import { defined } from '../../lib/defined.ts';
 /** Discord's limit for the content of one message, in UTF-16 units. */
 const CONTENT_LIMIT = 2_000;
 /**
- * The longest text of one post, in UTF-16 units. Discord's limit leaves room for a name in front (86), the marks of a
- * late and repeated post (80), and links that are written out.
+ * The longest text of one post, in UTF-16 units. The rest up to Discord's limit of 2,000 is for a name in front (86),
+ * the marks of a late and repeated post (80), and links that are written out.
  */
 export const TEXT_LIMIT = 1_800;
 /** An agent's text longer than this is attached as a file, and its beginning is shown. In UTF-16 units. */
@@ -155,7 +155,7 @@ export function endsWithCursor(content: string): boolean {
 
 /**
  * Returns a message's text and files. A post of an agent above `FILE_ABOVE`, or of Conch above `TEXT_LIMIT`, is
- * shortened, with a note. With `withFile`, its whole text is attached as a file.
+ * shortened, with a note. With `withFile`, the post's whole text is attached as a file.
  */
 export function shownOf(
   content: Content,

@@ -247,7 +247,10 @@ function nonceOf(outboxId: string): string {
   return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
 }
 
-/** Returns whether Discord no longer knows the webhook. True also for an unknown message: its status is 404, too. */
+/**
+ * Returns whether Discord does not know a webhook or its token. True also for an unknown message: its status is 404,
+ * too.
+ */
 function isLost(error: unknown): boolean {
   const answer = rejectionOf(error);
   if (answer === null) return false;

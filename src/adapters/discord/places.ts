@@ -47,7 +47,7 @@ export type Places = {
   parentOf(channel: string): string | null;
   /**
    * Returns the floor for a channel's messages; `null` when the channel has no floor. Opens the floor of a new thread.
-   * Treats a channel that Discord refuses to describe as no thread. Unless the refusal is final, asks Discord again the
+   * A channel that Discord refuses to describe counts as no thread. Unless the refusal is final, asks Discord again the
    * next time. Rejects with a `ChatError` while Discord does not answer.
    */
   resolve(channel: string): Promise<MessageLocation | null>;
@@ -57,7 +57,7 @@ export type Places = {
    */
   at(channel: string): MessageLocation | null | undefined;
   /**
-   * Returns the location of a floor. Treats a channel that Discord refuses to describe as no thread. Rejects with a
+   * Returns the location of a floor. A channel that Discord refuses to describe counts as no thread. Rejects with a
    * `ChatError` while Discord does not answer.
    */
   locate(floor: ChannelId): Promise<Location>;

@@ -12,7 +12,7 @@ const threadSchema = z.object({ id: snowflakeSchema });
 
 /**
  * Returns a function that opens a thread under a message. A message has at most one thread, and both have one id, so a
- * second call resolves with the thread of the first call.
+ * second call for the message resolves with the same thread.
  */
 export function createThreadOpener(calls: Pick<Calls, 'ask'>): OpenPlatform['threadUnder'] {
   return async ({ channel, id }, name) => {

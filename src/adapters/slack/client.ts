@@ -87,7 +87,9 @@ export async function call<Answer>(web: WebClient, request: Call<Answer>): Promi
 /** Accepts any answer, for calls whose answer is not needed. */
 export const ANY_ANSWER = z.looseObject({});
 
-/** Returns a logger for Slack's clients. Drops debug messages: they hold whole payloads. `tell` gets the others. */
+/**
+ * Returns a logger for Slack's clients. Drops debug messages: they hold whole payloads. `tell` gets the other messages.
+ */
 export function slackLogger(tell: (words: unknown) => void = () => undefined): NonNullable<WebClientOptions['logger']> {
   const drop = (): void => undefined;
   const getLevel = (): LogLevel => LogLevel.INFO;

@@ -96,7 +96,9 @@ type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web'
   readonly take: (body: unknown, ack: Ack) => void;
 };
 
-/** A connection that is lost within this many milliseconds counts as a failed attempt, so the next one waits longer. */
+/**
+ * A connection that is lost within this many milliseconds counts as a failed attempt: the next attempt waits longer.
+ */
 const GOOD_AFTER_MS = 5_000;
 
 /** Keeps one or several sockets open. While Slack renews one of several, the others still receive events. */
@@ -160,7 +162,10 @@ class Sockets {
     this.#first.resolve();
   }
 
-  /** Reports that a socket ended. Slack sends the events of a lost socket again, but perhaps minutes later. */
+  /**
+   * Called when a socket ended. Slack sends a lost socket's events again, but perhaps minutes later: the history is
+   * read.
+   */
   #down(socket: Socket, end: 'refresh' | 'lost'): void {
     this.#live.delete(socket);
     if (this.#isClosed) return;

@@ -76,7 +76,7 @@ const valueSchema = z.object({
   opens: z.enum(['reason', 'form', 'rule']).optional(),
 });
 
-/** Returns a time in rounded words, because the card is not updated every second: "about 2 min left". */
+/** Returns the remaining time in rounded words, because the card is not updated every second: "about 2 min left". */
 export function roughlyLeft(ms: number): string {
   const minutes = Math.round(ms / 60_000);
   if (minutes < 1) return 'less than a minute left';
@@ -120,7 +120,7 @@ const SETTINGS_BUTTON = {
 
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
-/** Returns a button for Block Kit. The button "Whole input" is left out: the request's own message holds the input. */
+/** Returns the Block Kit elements of a button; none for "Whole input": the request's own message holds the input. */
 function buttonElement(button: CardButton, index: number): readonly object[] {
   const { opens } = button;
   if (opens?.what === 'input') return [];
@@ -315,7 +315,7 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
 
 function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
-  // Breaks also an @ in a URL, unlike in texts: nobody copies a URL out of a name.
+  // An @ in a URL gets the invisible character, too, unlike in texts: nobody copies a URL out of a name.
   return clipped((plain === '' ? id : plain).replaceAll(BROADCAST, `@${JOINER}`), MOST_LETTERS);
 }
 

@@ -166,7 +166,7 @@ async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   await ports.intake.amend(await toChange(message, found.channel, ports));
 }
 
-/** A deletion can arrive before its message, which is then ignored. */
+/** Takes a deletion. A deletion can arrive before its message, which is then ignored. */
 async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind: 'deleted' }>): Promise<void> {
   const found = floorLocation(ports.queries, at);
   if (found === null) return;
@@ -181,7 +181,7 @@ function deletedKey(channel: string, ts: string): string {
   return `deleted:${messageId(channel, ts)}`;
 }
 
-/** In a thread without an open floor, Slack's Stop button stops the channel's floor. */
+/** Carries out a press of Slack's Stop button. In a thread without an open floor, it stops the channel's floor. */
 async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };

@@ -151,8 +151,8 @@ type Pressed = {
 };
 
 /**
- * Opens the form of a pressed button. Resolves with `false` when the button has none. Slack accepts a form only within
- * 3 s after the click.
+ * Opens the form of a pressed button. Resolves with `false` when there is no form to open. Slack accepts a form only
+ * within 3 s after the click.
  */
 async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
   const { opens, line } = pressed.meant;

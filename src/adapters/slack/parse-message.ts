@@ -8,7 +8,7 @@ import type { FloorQueries, Thread } from '../port.ts';
 import { channelId, messageId } from './client.ts';
 import type { People, Self } from './client.ts';
 
-/** Slack's own ids of the channel, or of the thread under the message with the `ts` in `thread`. */
+/** A channel, or the thread under the message whose `ts` is `thread`, in Slack's own ids. */
 export type SlackLocation = {
   readonly channel: string;
   readonly thread: string | null;
