@@ -33,7 +33,7 @@ export type Capabilities = {
 /** The author of a post: an agent under its own name, or Conch itself (`null`). */
 export type Speaker = { readonly id: AgentId; readonly name: string; readonly avatar: string | null } | null;
 
-/** A post that an adapter sends or searches. */
+/** A post that an adapter sends, or looks for on its platform. */
 export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
@@ -58,8 +58,8 @@ export type OutgoingPost = {
 };
 
 /**
- * A button under a post. `line` is the command line that it runs. `drawnFor` is a word of `drawn-for.ts`, by which an
- * outdated button is refused.
+ * A button under a post. `line` is the command line that it runs. `drawnFor` names the turn or question that the button
+ * is for, so that Conch refuses an outdated button.
  */
 export type PostButton = {
   readonly label: string;
@@ -72,12 +72,12 @@ export type PostButton = {
  * Messages and edits read from a platform's history. `gap` describes the part that could not be read; `null`: no gap.
  */
 export type History = {
-  /** Oldest first. May repeat messages that the intake already got. */
+  /** Oldest first. May repeat messages that Conch already received. */
   readonly messages: readonly HumanMessage[];
-  /** Edits of the messages in `messages`. May repeat edits that the intake already got. */
+  /** Edits of the messages in `messages`. May repeat edits that Conch already received. */
   readonly changes: readonly MessageChange[];
   readonly gap: string | null;
-  /** The channel's newest position at the first read of the channel. Agents get only later messages. */
+  /** Where the channel's history ends when it is read for the first time. Agents get only later messages. */
   readonly mark?: Position;
 };
 
@@ -90,14 +90,14 @@ export type Principal = {
   readonly name: string;
   /** Platform ids of the person's roles or groups. */
   readonly roles: readonly string[];
-  /** True for a program, which may not run operator commands. */
+  /** True for a program. A program is not allowed to run operator commands. */
   readonly bot?: boolean;
 };
 
 /**
- * Takes messages, commands and connection changes from adapters. The promises of `message`, `command`, and `amend` for
- * a known message resolve once the change is durable. An adapter may report only its own channels; a report for another
- * channel throws or rejects. An adapter that oversees all may run commands for any channel.
+ * Takes messages, commands and connection changes from adapters. The promises of `message` and `command` resolve once
+ * the change is durable, and that of `amend` too if the message is known. An adapter can report only its own channels:
+ * a report for another channel throws or rejects. An adapter that oversees all can run commands for any channel.
  */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
@@ -106,26 +106,26 @@ export type Intake = {
    * deleted. Edits without a version must come in order. A change of an unknown message is kept in memory only.
    */
   amend(change: MessageChange): Promise<void>;
-  /** Runs a whole command line, such as "/floor skip". `drawnFor`: the word of the button, form or reaction. */
+  /** Runs a whole command line, such as "/floor skip". `drawnFor`: what its button, form or reaction is for. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
   /**
-   * Returns why this person may not run the line, or that the button is outdated; else `null`. `null` also for a line
-   * that cannot be parsed.
+   * Returns why a command line is refused: the person lacks permission, or the button is outdated. Otherwise `null`,
+   * also for a line that cannot be parsed.
    */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /**
    * Opens a floor for a thread of a configured channel, with that channel's settings. Must be called before
-   * `message` gets messages of the thread. A known thread changes nothing.
+   * `message` gets messages of the thread. Does nothing for a known thread.
    */
   thread(thread: Thread): Promise<void>;
   /**
-   * Reports a lost connection. No turn is granted in the adapter's channels until `reconnected` is reported, and the
-   * missed messages are read or their gap is announced.
+   * Reports a lost connection. Conch then grants no turn in the adapter's channels until two things happened: the
+   * adapter reported `reconnected`, and the missed messages were read or announced as a gap.
    */
   disconnected(): void;
   /**
-   * Reports a restored connection. `perhaps`: every channel is caught up. `nothing`: the platform replayed all missed
-   * events, so channels are read only if an earlier catch-up was interrupted.
+   * Reports a restored connection. `perhaps`: the missed messages of every channel are read. `nothing`: the platform
+   * replayed all missed events, so channels are read only if an earlier catch-up was interrupted.
    */
   reconnected(how: { readonly missed: 'nothing' | 'perhaps' }): void;
   /**
@@ -134,7 +134,7 @@ export type Intake = {
    */
   suspend(channel: ChannelId, why: string): void;
   restore(channel: ChannelId): void;
-  /** Reports that the platform refuses this program for good. The program ends with the error's message. */
+  /** Reports that the platform refuses Conch for good. Conch ends with the error's message. */
   broken(error: AdapterError): void;
 };
 
@@ -237,7 +237,7 @@ export type ChatAdapter = {
   readonly capabilities: Capabilities;
   /**
    * Resolves when messages come in and posts can go out, or when stopped. Rejects with an `AdapterError` when the
-   * platform refuses this program for good.
+   * platform refuses Conch for good.
    */
   start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
@@ -272,8 +272,8 @@ export type ChatAdapter = {
    */
   catchUp(channel: ChannelId, after: Position | null, mark?: Position | null): Promise<History>;
   /**
-   * Returns channels with messages that the intake may not have got, for an adapter without `losesEvents`. Missing: no
-   * such channels.
+   * Returns channels with messages that Conch perhaps did not receive, for an adapter without `losesEvents`. Missing:
+   * no such channels.
    */
   unheard?(): readonly ChannelId[];
 };
@@ -296,7 +296,7 @@ export type AdapterParts = {
   readonly signal: AbortSignal;
 };
 
-/** An adapter cannot work with this setup. The program ends with the message, which says why. */
+/** Thrown when an adapter cannot work with this setup. Conch ends with the error's message, which says why. */
 export class AdapterError extends Error {
   override readonly name = 'AdapterError';
   readonly adapter: string;
@@ -307,7 +307,7 @@ export class AdapterError extends Error {
   }
 }
 
-/** A call to a platform failed. */
+/** Thrown when an operation on a chat platform failed. */
 export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly method: string;

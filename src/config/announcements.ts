@@ -84,7 +84,7 @@ const QUESTION_TEXTS = {
   pause: '✋ {agent}’s run is paused ({question}): {title}',
 };
 
-/** Templates in the configuration file, by kind; `false` switches a kind off, except `approval`. */
+/** Templates of the configuration file, by kind of announcement. `false` switches a kind off; `approval` stays on. */
 export type OwnTexts = { readonly [Changed in ChangeableKind]?: string | false };
 
 /** The template of each kind of announcement; `false` for a kind that is off. Requests cannot be switched off. */
@@ -92,13 +92,13 @@ export type AnnouncementTexts = {
   readonly [Other in Exclude<Kind, 'limit' | 'approval'>]: string | false;
 } & {
   readonly approval: Readonly<Record<keyof typeof QUESTION_TEXTS, string>>;
-  /** Texts by budget; `false` announces none. */
+  /** Texts for a budget that is used up, by budget; `false`: none is posted. */
   readonly limit: Readonly<typeof LIMIT_TEXTS> | false;
 };
 
 /**
- * Merges the file's texts with the built-in ones. A `limit` or `approval` text that differs from the built-in text
- * replaces the texts of all budgets or of all kinds of request.
+ * Merges the file's texts with the built-in ones. A `limit` text of the file's own replaces the texts of all budgets.
+ * An `approval` text of its own replaces the texts of all kinds of request.
  */
 export function completeTexts({ limit = LIMIT, approval = false, ...own }: OwnTexts): AnnouncementTexts {
   const isOwnQuestion = approval !== false && approval !== APPROVAL;

@@ -25,7 +25,7 @@ export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
 
 type SeatConfig = Readonly<ReturnType<typeof seatSettingsOf>>;
 
-/** Limits of spending; `null` is no limit. */
+/** Limits of what agents may spend; `null` is no limit. */
 export type SpendingConfig = DeepReadonly<ConfigFile['budgets']['day']>;
 
 /** A crew of workers on a repository. */
@@ -40,7 +40,7 @@ export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
  */
 export type ChannelConfig = DeepReadonly<Pick<FileChannel, 'id' | 'topic' | 'agents' | 'tools' | 'runs' | 'review'>> &
   DeepReadonly<Pick<ConfigFile, 'turnConfig' | 'budgets' | 'retention'>> & {
-    /** The part of the id before the colon. */
+    /** The part of the channel's id before the colon. */
     readonly adapter: (typeof ADAPTERS)[number];
     readonly name: string;
     /** For a thread with its own floor: the id of the channel whose settings the thread uses. */
@@ -107,7 +107,10 @@ const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools
   return { mcp, ...defined({ tools }) };
 };
 
-/** Returns an agent's tool rules in a channel, or in none. `only`: the only tools of a run; `null` for no limit. */
+/**
+ * Returns an agent's tool rules in a channel. Without a channel: the general rules and the agent's own. `only`: limits
+ * a run to these tools; `null` for no limit.
+ */
 export const toolRulesOf = (
   { tools }: Pick<Config, 'tools'>,
   agent: Pick<AgentConfig, 'tools'>,
@@ -144,13 +147,13 @@ type Listed<Agent, Crew> = {
   readonly crews?: readonly Crew[] | undefined;
 };
 
-/** Returns whether some agent or the workers of some crew connect themselves. */
+/** Returns whether an agent or the workers of a crew connect to Conch from outside (kind `remote`). */
 export const hasRemote = (config: Listed<Pick<AgentConfig, 'backend'>, CrewConfig>): boolean =>
   agentsAndCrews(config).some(({ backend }) => backend.kind === 'remote');
 
 /**
- * Returns whether an agent, or a worker of a crew, connects itself. A worker's id begins with the id of its crew; an
- * agent of the file is no worker.
+ * Returns whether an agent, or a worker of a crew, connects to Conch from outside. A worker's id begins with the id of
+ * its crew. An id of the file's agents is never taken for a worker's.
  */
 export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews'>, agent: string): boolean => {
   const own = agents.find(({ id }) => id === agent);
@@ -159,8 +162,8 @@ export const connectsItself = ({ agents, crews }: Pick<Config, 'agents' | 'crews
 };
 
 /**
- * Returns the step limit of a run: the channel's, else the agent's, else `maxSteps` of its model for a turn, else the
- * general one; `undefined` for none.
+ * Returns the step limit of an agent's run in a channel; `undefined` for none. The first that is set counts: the
+ * channel's, the agent's, for a turn the `maxSteps` of the agent's model, the general one.
  */
 export const stepsOf = (
   config: Pick<Config, 'runs' | 'agents' | 'channels'>,
@@ -185,7 +188,7 @@ const channelsById = idIndex<ChannelConfig>();
 export const channelIn = ({ channels }: Pick<Config, 'channels'>, id: string): ChannelConfig | undefined =>
   channelsById(channels).get(id);
 
-/** Returns the seat of an agent at a floor with these settings. */
+/** Returns an agent's settings for a seat on a floor with these turn settings. */
 export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig) => ({
   agent: agent.id,
   priority: agent.priority,
@@ -261,7 +264,7 @@ const withKey = (backend: FileAgent['backend'], keys: Surround['keys']): FileAge
   return apiKey === null ? backend : { ...backend, apiKey };
 };
 
-/** Returns the demo's agents. A model at OPENAI_BASE_URL gets OPENAI_API_KEY, if it is set. */
+/** Returns the demo's agents. A model at OPENAI_BASE_URL gets the key in OPENAI_API_KEY, if that is set. */
 const demoAgents = (demo: DemoModel | null, { openai }: Surround['keys']): readonly FileAgent[] => {
   const key = demo?.baseUrl === undefined || openai === null ? {} : { apiKey: openai };
   const backend = demo === null ? {} : { backend: backendSchema.parse({ kind: 'llm', ...demo, ...key }) };

@@ -53,7 +53,10 @@ export const API_KEYS = { openai: 'OPENAI_API_KEY', anthropic: 'ANTHROPIC_API_KE
 /** The result of reading the environment and `.env`. */
 export type Environment = ReturnType<typeof readEnvironment>;
 
-/** Reads the environment, then `.env` for other variables. Throws a `ConfigError` for an unreadable `.env`. */
+/**
+ * Reads the environment, then `.env` for variables that the environment lacks. Throws a `ConfigError` for an unreadable
+ * `.env`.
+ */
 export const readEnvironment = (world: World) => {
   const path = resolve(world.cwd, '.env');
   const reading = readIn(world, path);

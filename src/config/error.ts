@@ -21,7 +21,7 @@ export type Found = {
 /** Reports a problem: its path below the checked value, the message, and the weight. */
 export type Tell = (path: Found['path'], message: string, weight?: Found['weight']) => void;
 
-/** Returns a `Tell` that reports problems of a value inside the checked value. */
+/** Returns a function that reports problems of one part of the checked value. `place`: the path of that part. */
 export const below =
   (tell: Tell, ...place: Found['path']): Tell =>
   (path, message, weight) =>
@@ -30,7 +30,7 @@ export const below =
 /** Thrown when the configuration cannot be used. The message lists every problem. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
-  /** The file with the problems, or the configuration file; `null` for the built-in demo. */
+  /** The file that cannot be used: the configuration file or `.env`; `null` for the built-in demo. */
   readonly file: string | null;
   readonly problems: readonly Problem[];
 

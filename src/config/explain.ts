@@ -6,7 +6,7 @@ import type { JsonNode } from './schema.ts';
 import { withoutSecrets } from './secret.ts';
 import type { Secret } from './secret.ts';
 
-/** Explains the issues of the schema in words, each with its path. */
+/** Explains in words what the schema refuses, each problem with its path. */
 export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly Found[] => {
   const root = configJsonSchema();
   return error.issues.flatMap((issue): readonly Found[] =>
@@ -87,7 +87,7 @@ const variableFor = (key: string, [first, adapter]: readonly PropertyKey[]): str
   return /sign/i.test(key) ? 'SLACK_SIGNING_SECRET' : /app/i.test(key) ? 'SLACK_APP_TOKEN' : 'SLACK_BOT_TOKEN';
 };
 
-/** The schema nodes at a path. Of a union by `kind` only the node of the value's kind. */
+/** Returns the schema nodes at a path. Of a union by `kind`, leaves out the nodes of other kinds than the value's. */
 const nodesAt = (root: JsonNode, path: readonly PropertyKey[], value: unknown): readonly JsonNode[] => {
   const nodes = path.reduce<readonly JsonNode[]>(
     (level, part) => level.flatMap((node) => childrenOf(node, part)).flatMap(branches),

@@ -8,7 +8,9 @@ type JsonReading =
   | {
       readonly ok: true;
       readonly value: unknown;
-      /** The line of a path, or of the nearest path around it that exists; from 1. */
+      /**
+       * Returns the line of the value at a path, from 1. For a missing value: the line of the nearest value around it.
+       */
       readonly lineOf: (path: readonly PropertyKey[]) => number;
       readonly problems: readonly Problem[];
     }
@@ -59,7 +61,7 @@ class Survey {
   readonly #text: string;
   readonly #open: { readonly isObject: boolean; readonly keys: Set<string> }[] = [];
   #fault: { readonly found: string; readonly column: number } | null = null;
-  /** The current line, from 1. */
+  /** The line of the text that is being read, from 1. */
   line = 1;
 
   constructor(text: string) {

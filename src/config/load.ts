@@ -88,7 +88,7 @@ const check = (
   return { file, found: [...found, ...filled.tokens] };
 };
 
-/** Checks that need a file which the schema accepts. */
+/** Runs the checks that need a file which the schema accepts. */
 const checkFile = (file: ConfigFile, { world, environment, purpose }: Around, tell: Tell): void => {
   const { credentials, port } = environment.settings;
   checkPlatforms(file, { world, port }, tell);

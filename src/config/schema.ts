@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ANNOUNCEMENTS } from './announcements.ts';
 import { MEMBERS, VERDICTS } from '../rules/verdict.ts';
 
-/** The adapters that a channel's id can begin with. */
+/** The names of the adapters. A channel's id begins with one of them. */
 export const ADAPTERS = ['console', 'discord', 'slack'] as const;
 
 // `describe` is called before `default`, because a channel takes the keys of `turnConfig` without their defaults.
@@ -356,8 +356,8 @@ const slackSchema = z.strictObject({
 });
 
 /**
- * An https address, Slack's name of an emoji (`:tada:`), or 1 to 16 non-ASCII characters with an emoji or a symbol
- * among them.
+ * A picture of an agent: an https address, Slack's name of an emoji (`:tada:`), or 1 to 16 non-ASCII characters with an
+ * emoji or a symbol among them.
  */
 const PICTURE = /^https:\/\/\S+$|^:[\w+-]{1,100}:$|^(?=.*(?:\p{Extended_Pictographic}|\p{RI}|\p{So}))\P{ASCII}{1,16}$/u;
 

@@ -5,7 +5,7 @@ import type { Env } from './world.ts';
 
 /** A secret value. It prints as `[secret]`; only `reveal` returns it. */
 export class Secret {
-  /** The variable that holds the value; `null` when none was given. */
+  /** The environment variable that holds the value; `null` when no variable was given. */
   readonly name: string | null;
   readonly #value: string;
 
@@ -44,7 +44,7 @@ export const withoutSecrets = (text: string, secrets: readonly Secret[]): string
   return values.reduce((shown, value) => shown.replaceAll(value, '[secret]'), text);
 };
 
-/** The path of a text in the file, and the element before it in a list. */
+/** Where a text stands in the file: its path, and the list element before the text. */
 type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unknown };
 
 /**
@@ -132,8 +132,8 @@ export const fillReferences = (value: unknown, env: Env) => {
     const written = writtenSecrets(part, { path, before }).map((token) => new Secret(token));
     found.written.push(...written);
     if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
-    // A variable without a secret name is secret where it fills a field for a secret, unless its value is a placeholder
-    // or, outside of key fields, looks like a setting.
+    // A variable without a secret name is secret if it fills a field for a secret. Exceptions: a value that is a
+    // placeholder; outside of key fields, also a value that looks like a setting.
     const isWhole = isSecretPlace({ path, before }) && /^\$\{[^{}]*\}$/.test(part.replace(SCHEME, ''));
     const mayBeSecret = isKeyField(path) ? isNoPlaceholder : isNoSetting;
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {

@@ -32,18 +32,18 @@ export const STARTER_AGENTS = [
 const SCRIPTS = ['pm', 'dev', 'qa'] as const;
 const MODELS = { anthropic: 'claude-sonnet-4-5', openai: 'gpt-5-mini' } as const;
 
-/** Returns the ids of agents when nobody names the agents. */
+/** Returns the default ids of the new configuration's agents. */
 export function starterNames(agents: StarterAnswers['agents']): readonly string[] {
   return agents === 'demo' ? SCRIPTS : ['dev', 'qa'];
 }
 
-/** Returns the parts that the new configuration needs besides the program itself. */
+/** Returns the parts of Conch whose packages the new configuration needs. */
 export function starterParts({ platform, agents }: StarterAnswers): readonly PartName[] {
   const ofAgents: readonly PartName[] = agents === 'demo' ? [] : agents in MODELS ? ['models'] : ['agents'];
   return platform === 'page' ? ofAgents : [platform, ...ofAgents];
 }
 
-/** Returns the variables that the new configuration needs, each with the place where its value is found. */
+/** Returns the environment variables that the new configuration needs, each with the place where its value is found. */
 export function starterVariables({ platform, agents }: StarterAnswers): readonly (readonly [string, string])[] {
   const isModel = agents === 'anthropic' || agents === 'openai';
   const ofAgents = isModel ? [[API_KEYS[agents], KEY_PLACES[agents]] as const] : [];

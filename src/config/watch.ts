@@ -23,11 +23,11 @@ const leaves = (value: object, path: readonly string[]): readonly (readonly [str
   );
 
 type Watched = {
-  /** Returns the text of the file; `null` when it cannot be read. */
+  /** Returns the text of the configuration file; `null` when it cannot be read. */
   readonly read: () => string | null;
-  /** The text whose configuration is known. The file may have changed since. */
+  /** The text from which the present configuration was loaded. The file may have changed since. */
   readonly text: string | null;
-  /** Reads the file again. Throws a `ConfigError` when it cannot be used. */
+  /** Reads the configuration file again. Throws a `ConfigError` when the file cannot be used. */
   readonly load: () => Config;
   /** Called with each new configuration. The next change waits until the promise resolves. Must not reject. */
   readonly onChange: (config: Config) => Promise<void>;
@@ -40,9 +40,9 @@ type Watched = {
 const LOOK_MS = 400;
 
 /**
- * Reads the configuration file until the timer is cancelled. Loads a changed text when two reads in a row return it:
- * the editor has probably finished saving. Events of the file system are not used: they miss links, mounted files and
- * replaced folders.
+ * Reads the configuration file at intervals until the returned timer is cancelled. Loads a changed text when two reads
+ * in a row return it: the editor has probably finished saving. Events of the file system are not used: they miss links,
+ * mounted files and replaced folders.
  */
 export const watchConfig = ({ read, text, load, onChange, onInvalid, timers }: Watched): Timer => {
   let [known, last] = [text, text];

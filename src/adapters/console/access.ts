@@ -39,7 +39,7 @@ function digest(text: string): Buffer {
 /** How long an unused link is valid at most, in milliseconds. */
 const KEY_MS = 3_600_000;
 const SESSION_MS = 30 * 86_400_000;
-/** The most unused keys of links. A further key replaces the oldest. */
+/** The number of unused link keys that are kept. A further key replaces the oldest. */
 const MOST_KEYS = 32;
 
 /**
@@ -79,7 +79,7 @@ export class PageAccess {
     return key;
   }
 
-  /** Exchanges a key for a session; `null` if the key is unknown, used or expired. */
+  /** Exchanges the key of a link for a session; `null` if the key is unknown, used or expired. */
   exchange(key: string): PageSession | null {
     const until = this.#keys.get(key);
     this.#keys.delete(key);
@@ -109,14 +109,14 @@ function signed(token: string, text: string): string {
   return createHmac('sha256', token).update(text).digest('base64url');
 }
 
-/** Returns why a request may not use the console as the page does; `null` if it may. */
+/** Returns why a request does not get the access of the page; `null` if it gets access. */
 export function reasonToRefuse(request: IncomingMessage, access: PageAccess): string | null {
   if (!isForLoopback(request)) return NOT_LOOPBACK;
   if (!isOwnPage(request)) return FOREIGN;
   return access.isLetIn({ cookie: cookieOf(request), part: partOf(request) }) ? null : NO_ACCESS;
 }
 
-/** Reasons to refuse a request: another host name, another site, a browser without a session. */
+/** Three reasons to refuse a request: another host name, another site, a browser without a session. */
 export const NOT_LOOPBACK = 'This console answers only to this machine';
 export const FOREIGN = 'Another site may not talk to this console';
 export const NO_ACCESS = 'This browser has no access: run "conch open" and open the link that it prints';
@@ -145,7 +145,7 @@ export function isOwnPage({ headers, method }: IncomingMessage): boolean {
   return origin === `http://${host}`;
 }
 
-/** Name of the cookie. It contains the port, because browsers send a cookie to all ports of a host. */
+/** Name of the session cookie. It contains the port, because browsers send a cookie to all ports of a host. */
 export function cookieName({ socket }: IncomingMessage): string {
   return `conch_${socket.localPort}`;
 }
@@ -155,7 +155,7 @@ function cookieOf(request: IncomingMessage): string | null {
   return pairs.find(([key]) => key === cookieName(request))?.[1] ?? null;
 }
 
-/** The secret is in a header, or in the second protocol of a WebSocket, for which a page cannot set headers. */
+/** Returns the page's session secret. It is in a header, or is the second protocol of a WebSocket; `null` for none. */
 function partOf({ headers }: IncomingMessage): string | null {
   const shown = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];
   return typeof shown === 'string' ? shown.trim() : null;

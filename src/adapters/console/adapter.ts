@@ -29,15 +29,15 @@ const CAPABILITIES: Capabilities = {
 
 /** Settings and parts of the console. */
 export type ConsoleOptions = {
-  /** Folder for `console-token`; created if absent. */
+  /** Folder for the file `console-token`; created if absent. */
   readonly dataDir: string;
   /** Store of the console's messages. */
   readonly platform: Platform;
-  /** 0 takes any free port. */
+  /** The port of the console's server; 0 takes any free port. */
   readonly port: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Carries out backup, prune and erase for programs with the token. */
+  /** Carries out a backup, prune or erasure that a program with the console's token orders. */
   readonly maintenance?: (order: MaintenanceOrder) => Promise<Answer>;
   /** Status of the database; `ok` by default. */
   readonly database?: () => Health['database']['status'];
@@ -58,7 +58,7 @@ export type ConsoleAdapter = ChatAdapter & {
   accessLink(): string | null;
   /** Ends the status `starting` of `/healthz`. */
   setReady(): void;
-  /** Connects the events and tool calls of runs, for the page and for programs with the token. */
+  /** Sets the sources of run events and tool calls, for the page and for programs with the console's token. */
   tell(runs: RunsTold): void;
 };
 

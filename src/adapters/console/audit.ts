@@ -9,13 +9,13 @@ import type { ServerFrame, ShownCall } from './protocol.ts';
 
 const MOST_CALLS = 100;
 /**
- * A frame of calls ends when its calls have this many characters in all. A call with more characters is sent without
- * input and output.
+ * A frame of tool calls gets no further call when its calls have this many characters in all. A call with more
+ * characters is sent without input and output.
  */
 const MOST_CHARACTERS = 1024 * 1024;
-/** The reading for one frame stops after about this many journal entries. */
+/** The search for the tool calls of one frame stops after about this many journal entries. */
 const MOST_READ = 20_000;
-/** How long changes are gathered before a frame is sent, in milliseconds. */
+/** How long changed tool calls are gathered before the pages get them in one frame, in milliseconds. */
 const GATHER_MS = 250;
 
 type AuditFrame = Extract<ServerFrame, { readonly type: 'audit' }>;
@@ -39,7 +39,7 @@ export class AuditReaders<Client> {
     });
   }
 
-  /** Starts a new reading and sends its first frame; `null` ends the reading. */
+  /** Starts reading the wanted tool calls for a page and sends the first frame. `null` ends the reading. */
   async open(client: Client, wanted: AuditWanted | null): Promise<void> {
     this.#readings.delete(client);
     if (wanted === null) return;
@@ -139,7 +139,7 @@ function keyOf({ channel, agent, aside, seq }: AuditRow): string {
   return JSON.stringify([channel, agent, aside === true, seq]);
 }
 
-/** Answers `GET /runs/audit?…` with all matching calls in full, newest first, as JSON lines. */
+/** Answers `GET /runs/audit?…` with all matching tool calls in full, newest first, as JSON lines. */
 export async function exportCalls(
   { response, query }: { readonly response: ServerResponse; readonly query: string },
   source: AuditSource,

@@ -25,14 +25,14 @@ export type EventSource = (
   | { readonly ok: true; close(): void }
   | { readonly ok: false; readonly status: 400 | 404 | 410; readonly text: string };
 
-/** Interval of keep-alive comments. */
+/** Interval of keep-alive comments in an event stream, in milliseconds. */
 const COMMENT_MS = 15_000;
-/** Delay before a reader reconnects, sent as `retry`. */
+/** How long a reader waits before it reconnects, in milliseconds; sent to the reader as `retry`. */
 const RETRY_MS = 2_000;
 /** A reader is disconnected when its socket does not send all buffered bytes within this time. */
 const STALL_MS = 60_000;
 const PIECE_BYTES = 16 * 1024;
-/** A reader with more waiting bytes than this is disconnected at the next write. */
+/** A reader for whom more than this many bytes are unsent is disconnected at the next write. */
 const MOST_WAITING = 64 * 1024 * 1024;
 
 const querySchema = z.strictObject({

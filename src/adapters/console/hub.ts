@@ -11,13 +11,13 @@ import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow,
 const FLUSH_MS = 50;
 /** A page with more unread bytes than this is disconnected. */
 const UNREAD_LIMIT = 4 * 1024 * 1024;
-/** An agent's message that begins like the agent's draft, in this many first characters, ends the draft. */
+/** An agent's message ends the agent's draft if it begins with the draft's first characters, up to this many. */
 const DRAFT_HEAD = 24;
 const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;
 const TURNS_SHOWN = 60;
 const JOURNAL_PAGE = 100;
-/** Journal entries searched for answered requests. */
+/** How many of the newest journal entries are searched for answered requests. */
 const ENTRIES_LOOKED_AT = 400;
 
 /** One open page. */
@@ -82,7 +82,8 @@ export class Hub {
   }
 
   /**
-   * Adds a message to the next batch if a page is open. Removes the agent's draft if the message begins like the draft.
+   * Adds a new message to the channel's next batch, if any page is open. Removes an agent's draft if the agent's
+   * message begins like the draft.
    */
   message(channel: ChannelId, message: ChatMessage): void {
     const draft = this.#channels.get(channel)?.drafts.get(message.speaker.id);
@@ -97,12 +98,12 @@ export class Hub {
     this.#note(channel, ({ changed }) => changed.set(message.id, message));
   }
 
-  /** Called when the floor of a channel may have changed. */
+  /** Called when the floor of a channel may have changed: the next batch contains the floor if it changed. */
   card(channel: ChannelId): void {
     this.#note(channel, (pending) => (pending.floorMoved = true));
   }
 
-  /** Keeps an agent's draft, also while no page is open; `null` ends it. */
+  /** Keeps an agent's draft for the pages, also while no page is open; `null` removes the draft. */
   draft(channel: ChannelId, { id }: Speaker, draft: Pick<ShownDraft, 'epoch' | 'text'> | null): void {
     const { drafts } = this.#channel(channel);
     if (draft === null) drafts.delete(id);
@@ -118,15 +119,15 @@ export class Hub {
     return { view: queries.view(channel), review, ...readOf(queries, channel), drafts };
   }
 
-  /** Reads the channels for one page. Other pages may have an older list, so all pages get the list again. */
+  /** Returns the channels for one page. All pages get the list again soon, because theirs may be older. */
   channels(): readonly ChannelEntry[] {
     this.#channelsSent = null;
     return channelsOf(this.#parts.queries);
   }
 
   /**
-   * Sends the newest entries of a journal that the page lacks, or with `before` the entries before that number; at most
-   * 100.
+   * Sends a page the newest entries of a channel's journal that the page lacks. With `before`, sends the entries before
+   * that number. Sends at most 100 entries.
    */
   journal(client: Client, channel: ChannelId, before?: number): void {
     const page = this.#parts.queries.journal(channel, JOURNAL_PAGE, before);
@@ -305,7 +306,7 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
   });
 }
 
-/** Reads the parts of a floor that cost more than its view: turns and answers (journal), and the delivery preview. */
+/** Reads the parts of a floor that are slower to read than its view: delivery preview, turns, answered requests. */
 function readOf(queries: FloorQueries, channel: ChannelId): FloorRead {
   return {
     outlook: queries.outlook(channel),

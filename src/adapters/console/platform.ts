@@ -10,9 +10,9 @@ import type { ChatMessage } from './protocol.ts';
 /** A message to add to a channel. */
 export type NewMessage = Pick<ChatMessage, 'kind' | 'speaker' | 'text' | 'epoch'> & {
   readonly channel: ChannelId;
-  /** The message that a person's message replies to, or the question that a post of Conch shows; `null`: none. */
+  /** Id of the message that a person replies to, or of the question that a post of Conch shows; `null`: none. */
   readonly replyTo: string | null;
-  /** Outbox id of a post, or the page's key of a person's message. A second message with that nonce is not added. */
+  /** Outbox id of a post, or the page's key of a person's message. Only one message with each nonce is added. */
   readonly nonce: string;
 };
 
@@ -38,7 +38,7 @@ type Row = {
 
 /**
  * Store of the console's messages; a promise resolves when the change is durable. Ids keep growing after a backup was
- * restored or the file was lost: new ids are greater than the time of the start in milliseconds.
+ * restored or the file was lost: new ids are greater than the time of Conch's start in milliseconds.
  */
 export class Platform {
   readonly #tables: Tables;
@@ -69,14 +69,14 @@ export class Platform {
     });
   }
 
-  /** Replaces a text; `null` if there is no such message. A person's message is marked as edited. */
+  /** Replaces the text of a message; `null` if there is no such message. A person's message is marked as edited. */
   async edit(channel: ChannelId, id: string, text: string): Promise<ChatMessage | null> {
     return this.#change(channel, id, ({ kind, seq }) =>
       this.#statement.edit.run({ text, edited: kind === 'person' ? 1 : 0, seq }),
     );
   }
 
-  /** Removes a text and keeps its row; `null` if there is no such message. */
+  /** Removes the text of a message and keeps its row; `null` if there is no such message. */
   async remove(channel: ChannelId, id: string): Promise<ChatMessage | null> {
     return this.#change(channel, id, ({ seq }) => this.#statement.remove.run({ text: '', deleted: 1, seq }));
   }

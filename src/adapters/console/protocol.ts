@@ -38,7 +38,8 @@ export const auditWantedSchema = z.strictObject({
   since: z.coerce.number().optional(),
 });
 
-/** Frames that a page may send. The answer repeats `key`. A second `say` with the same key adds no message. */
+/** Frames that a page can send. The server's answer repeats the frame's `key`. A second `say` with the same key adds no
+ * message. */
 export const pageFrameSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('open'), channel: channel.nullable() }),
   z.strictObject({ type: z.literal('say'), channel, key, text, replyTo: id.nullish() }),
@@ -51,11 +52,11 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
     line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
     drawnFor: z.string().max(100).optional(),
   }),
-  /** Asks for messages before or after a seq; `after: 0` is the beginning. */
+  /** Asks for messages before or after a seq; `after: 0` asks for the channel's oldest messages. */
   z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().min(0).optional() }),
   z.strictObject({ type: z.literal('watch'), channel, on: z.boolean() }),
   z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
-  /** Asks for the newest matching tool calls and for later changes; `null` ends both. */
+  /** Asks for the newest matching tool calls, and to be told of changes from then on; `null` ends this. */
   z.strictObject({ type: z.literal('audit'), wanted: auditWantedSchema.nullable() }),
   z.strictObject({ type: z.literal('audit-earlier') }),
 ]);
@@ -102,7 +103,7 @@ export type ChannelEntry = {
   readonly holder: AgentId | null;
   /** The first open question in the channel; `null` for none. */
   readonly question: OpenRequest | null;
-  /** The workers of its crew that ask people; absent where no crew works. */
+  /** The workers of the channel's crew that ask people; absent for a channel without a crew. */
   readonly crew?: readonly CrewAsk[];
   /** Set for a thread whose ticket is finished. */
   readonly past?: true;
@@ -120,15 +121,15 @@ export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;
  */
 export type ShownCall = AuditRow & { readonly key: string; readonly cut?: true };
 
-/** The floor of the open channel. */
+/** The floor of the channel that the page shows. */
 export type FloorNow = {
   readonly view: FloorView | null;
-  /** Delivery preview: the fate of a message that is written now, and commands that would change something. */
+  /** Delivery preview: where a message written now would go, and which commands would have an effect now. */
   readonly outlook: Outlook | null;
-  /** The open review, or the last one; `null`: there was none. */
+  /** The channel's open review, or else the last one; `null`: there was none. */
   readonly review: ReviewView | null;
   readonly turns: readonly TurnRecord[];
-  /** The requests that were decided or closed in the newest entries of the journal. */
+  /** The requests that were decided or closed, as far back as the newest journal entries tell. */
   readonly answered: readonly AnsweredQuestion[];
 };
 
@@ -137,7 +138,7 @@ export type PageState = FloorNow & {
   readonly person: { readonly id: string };
   readonly channels: readonly ChannelEntry[];
   readonly agents: readonly AgentEntry[];
-  /** The open channel; `null`: there is none. */
+  /** The channel that the page shows; `null`: there is none. */
   readonly channel: ChannelId | null;
   readonly drafts: readonly ShownDraft[];
 };
@@ -151,7 +152,7 @@ export type ServerFrame =
       readonly messages: readonly ChatMessage[];
       readonly more: boolean;
     })
-  /** Changes in the open channel since the last frame. */
+  /** Changes in the channel that the page shows, since the last frame. */
   | (Partial<PageState> & {
       readonly type: 'batch';
       readonly now: Instant;
@@ -163,7 +164,7 @@ export type ServerFrame =
   | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
   /** All channels and agents. */
   | ({ readonly type: 'channels' } & Pick<PageState, 'channels' | 'agents'>)
-  /** Number of new messages in a channel that is not open. */
+  /** Number of new messages in a channel that the page does not show. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }
   | {
       readonly type: 'history';
@@ -188,15 +189,15 @@ export type ServerFrame =
       readonly rows: readonly ShownCall[];
       /** The keys of changed calls that do not match the page's filter. */
       readonly removed: readonly string[];
-      /** Older calls may exist; always false with `changed`. */
+      /** Whether the server may have older tool calls; always false in a `changed` frame. */
       readonly more: boolean;
       /**
-       * The time of the oldest call read for this frame. `null` when no older calls are left, with `changed`, and when
-       * no call was read.
+       * The time of the oldest tool call read for this frame. `null` in a `changed` frame, when no older calls are
+       * left, and when no call was read.
        */
       readonly upto: Instant | null;
     } & Partial<AuditStanding>)
-  /** The page's frame with this key is durable. */
+  /** What the page sent with this key is stored. `id`: the message's id. */
   | { readonly type: 'accepted'; readonly key: string; readonly id: string }
   /** The page's frame was refused or failed; `key` is `null` for a frame without a key. */
   | { readonly type: 'refused'; readonly key: string | null; readonly text: string }

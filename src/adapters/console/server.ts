@@ -53,7 +53,7 @@ export type Health = {
   /** `stuck`: the database takes no writes. */
   readonly status: 'starting' | 'ready' | 'stuck';
   readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
-  /** `logins`: number of tool servers that wait for a login. `degraded`: at least one. */
+  /** `logins`: number of tool servers that wait for a login. `degraded`: at least one waits. */
   readonly tools: { readonly status: 'ok' | 'degraded'; readonly logins: number };
   /**
    * `degraded`: the last check of the file found damage, which the log names. `full`: the disk is full. `locked`:

@@ -21,7 +21,7 @@ import { jsonOrNull } from '../../lib/defined.ts';
 
 const TAIL = 200;
 const HISTORY_PAGE = 100;
-/** The most messages that are read of a channel that was never read before. */
+/** How many of the newest messages are read when a channel is read for the first time. */
 const FIRST_CATCH_UP = 500;
 const CATCH_UP_LIMIT = 100_000;
 const UNKNOWN_FRAME = 'This page does not fit the running Conch. Reload the page.';
@@ -36,7 +36,7 @@ type TalkParts = {
   readonly log: Logger;
 };
 
-/** Thrown for a frame that is refused; the message is for the person. */
+/** Thrown for a page's frame that is refused. The error's message is for the person. */
 class Refused extends Error {}
 
 /** Serves the pages: takes what people write, shows what Conch posts, and shows the channels of other platforms. */
@@ -111,7 +111,7 @@ export class Talk {
     return message.id;
   }
 
-  /** Changes a message and shows the change. Rejects with a `ChatError`, `refused` if there is no such message. */
+  /** Changes a message and shows the change. Rejects with a `ChatError` (`refused`: there is no such message). */
   async change(
     method: 'edit' | 'receipt',
     channel: ChannelId,
@@ -123,7 +123,7 @@ export class Talk {
   }
 
   /**
-   * Returns at most the newest 100,000 messages of people after a position; with `null`, the newest 500. Omits deleted
+   * Returns at most the newest 100,000 messages of people after a given one; with `null`, the newest 500. Omits deleted
    * messages.
    */
   readBack(channel: ChannelId, after: { readonly order: string } | null): History {
@@ -293,7 +293,7 @@ export class Talk {
     const { queries } = this.#parts;
     const name = id === null ? null : (queries.pastThread?.(id) ?? null);
     if (id === null || name === null) return null;
-    // `crew` links the thread to its crew. Requests of the crew are left out, because this entry is never updated.
+    // `crew` shows that the thread has a crew. The list stays empty, because the page gets no update of this entry.
     const crew = (queries.crew?.(id, 0) ?? null) === null ? {} : { crew: [] };
     return { id, name, writable: false, past: true, holder: null, question: null, ...crew };
   }
@@ -376,7 +376,7 @@ function parseFrame(raw: string): Parsed {
   return { refused: { type: 'refused', key: isKeyed ? String(value.key) : null, text } };
 }
 
-/** Replaces lone surrogates and NUL, which the store and platforms do not take. */
+/** Replaces lone surrogates and NUL, which the store and the platforms do not accept. */
 function clean(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }

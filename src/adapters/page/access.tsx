@@ -2,13 +2,13 @@ import { signal } from '@preact/signals';
 import { store, stored } from './stored.ts';
 import type { JSX } from 'preact';
 
-/** Why this browser may not use the page; `null` if it may, or before the server was asked. */
+/** Why this browser has no access to the page; `null` if it has access, or before the server was asked. */
 export const refusedAccess = signal<null | 'no-link' | 'used-link'>(null);
 
 const STORED_AS = 'conch-page';
 let key = takeKey();
 let wasRefused = false;
-/** The page's session secret, for a browser that stores nothing. A reload then needs another link. */
+/** The page's session secret in memory, for a browser that stores nothing. There a reload needs another link. */
 let kept = stored(STORED_AS) ?? '';
 
 /** Returns the page's session secret, which the server needs besides the cookie. Empty without a session. */
@@ -16,7 +16,9 @@ export function pagePart(): string {
   return stored(STORED_AS) ?? kept;
 }
 
-/** Uses the link's key, if any, and returns whether this browser has access. Rejects if the server is unreachable. */
+/**
+ * Uses the link's key, if there is one. Returns whether this browser has access. Rejects if the server is unreachable.
+ */
 export async function letIn(): Promise<boolean> {
   if (key !== null) {
     const answer = await fetch('/session', { method: 'POST', body: JSON.stringify({ key }) });
@@ -41,7 +43,7 @@ export function onLetIn(run: () => void): void {
   });
 }
 
-/** Returns the key in the address, and removes the key there, so that a copied link does not contain the key. */
+/** Returns the link's key from the page's address, and removes it there: a copied address then contains no key. */
 function takeKey(): string | null {
   const address = new URL(location.href);
   const found = address.searchParams.get('key');

@@ -26,7 +26,7 @@ export function Page(): JSX.Element {
   const isStale = connection.value === 'lost';
   useSignalEffect(() => {
     const isGone = channels.value.length > 0 && channels.value.every(({ id }) => id !== channel.peek());
-    // The open channel was removed. The server opens a finished ticket's thread read-only, else another channel.
+    // The list lacks the open channel. The server opens it read-only if its ticket is finished, else another channel.
     if (isGone) ask({ type: 'open', channel: channel.peek() });
   });
   if (refusedAccess.value !== null) return <NoAccess why={refusedAccess.value} />;

@@ -29,17 +29,17 @@ export type Unsent = {
   readonly refusal: string | null;
 };
 
-/** Messages that are not confirmed; kept over a lost connection and a reload. */
+/** Messages that the server has not confirmed; kept over a lost connection and a reload. */
 export const unsent = signalOfTab<readonly Unsent[]>('conch-unsent', []);
 
 type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notice'; readonly text: string };
 
 /** Toasts, oldest first. */
 export const toasts = signal<readonly Word[]>([]);
-/** An answer in the conversation, with the command line and the seq of the newest message that the page had. */
+/** An answer to the command `line`, shown in the conversation after the message with the seq `after`. */
 export type Spoken = Word & { readonly line: string; readonly channel: string; readonly after: number };
 
-/** The newest 20 answers to commands sent with `typed`, shown in the conversation of this page only. */
+/** The newest 20 answers to commands that this page shows in the conversation. Other pages do not show them. */
 export const answers = signal<readonly Spoken[]>([]);
 
 const asked = new Map<string, Pending>();
@@ -61,7 +61,7 @@ export function hear(frame: ServerFrame): void {
   for (const message of unsent.value) if (message.refusal === null) transmitSay(message);
 }
 
-/** Sends a frame without confirmation; dropped without a connection. */
+/** Sends a frame to the server. Drops the frame without a connection. */
 export function ask(frame: PageFrame): void {
   transmit(frame);
 }
@@ -188,15 +188,15 @@ const NOTHING: Unfinished = { text: '', replyTo: null };
 
 const allUnfinished = signalOfTab<Readonly<Record<string, Unfinished>>>('conch-unfinished', {});
 
-/** The unsent text of the open channel. Each channel has an unsent text of its own, which a reload keeps. */
+/** The text in the composer, and the message that it replies to. Each channel has its own, which a reload keeps. */
 export const unfinished = computed<Unfinished>(() => allUnfinished.value[channel.value ?? ''] ?? NOTHING);
 
-/** Whether a channel has unsent text. */
+/** Whether a channel's composer has text that was not sent. */
 export function isUnfinished(id: string): boolean {
   return (allUnfinished.value[id] ?? NOTHING).text.trim() !== '';
 }
 
-/** Changes the unsent text of the open channel, or the message that the text replies to. */
+/** Changes the text in the open channel's composer, or the message that the text replies to. */
 export function keepUnfinished(change: Partial<Unfinished>): void {
   const id = channel.peek();
   if (id === null) return;

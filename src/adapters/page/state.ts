@@ -8,7 +8,7 @@ import { takeCalls } from './audit/calls.ts';
 
 /** The most messages that the page keeps and draws. */
 export const SHOWN = 400;
-/** When new journal entries come, the page keeps at most this many of all. */
+/** How many of the newest journal entries the page keeps when new entries come. */
 const ENTRIES_KEPT = 1_000;
 
 /** State of the connection to the server. */
@@ -32,11 +32,11 @@ export const { person, channels, agents, channel, view, outlook, review, turns, 
 
 const KEYS = Object.keys(told) as readonly (keyof PageState)[];
 
-/** The messages of the open channel that the page shows, oldest first, at most `SHOWN`. */
+/** The messages of the open channel that the page shows, oldest first. */
 export const messages = signal<readonly ChatMessage[]>([]);
-/** Whether the server may have messages of the open channel older than `messages`. */
+/** Whether the server may have older messages of the open channel than the page. */
 export const hasEarlier = signal(false);
-/** Whether the server may have messages of the open channel newer than `messages`. */
+/** Whether the server may have newer messages of the open channel than the page. */
 export const hasLater = signal(false);
 /** The number of new messages that the reader has not reached. Counts only messages that the page received. */
 export const unread = signal(0);
@@ -53,8 +53,8 @@ export const activity = signal<Readonly<Record<string, number>>>({});
 export type OpenQuestion = OpenRequest & { readonly channel: ChannelEntry };
 
 /**
- * The open questions: all of the open channel, then the first one of each other channel. For the open channel, `view`
- * is newer than `channels`.
+ * The open questions: all of the open channel, then the first one of each other channel. Reads the open channel's from
+ * its floor, which is newer than the list of channels.
  */
 export const openQuestions = computed<readonly OpenQuestion[]>(() =>
   channels.value
@@ -82,7 +82,7 @@ export const writable = computed(() => openChannel.value?.writable === true);
 export const isPast = computed(() => openChannel.value?.past === true);
 /** The workers that ask people, in the crew of the open channel; none in a finished thread. `undefined`: no crew. */
 export const crewAsks = computed(() => openChannel.value?.crew);
-/** The worker that asks people in the open channel, a ticket's thread. */
+/** The worker that asks people about the ticket whose thread is the open channel; `undefined` for none. */
 export const askingHere = computed(() => crewAsks.value?.find(({ thread }) => thread === channel.value));
 /** The name of the open channel; empty without one. */
 export const channelName = computed(() => openChannel.value?.name ?? '');

@@ -3,7 +3,7 @@ import type { Signal } from '@preact/signals';
 
 type Keeper = 'localStorage' | 'sessionStorage';
 
-/** Returns a stored text; `null` if there is none or the browser stores nothing. */
+/** Returns a text that the browser stored; `null` if there is none or the browser stores nothing. */
 export function stored(name: string, keeper: Keeper = 'localStorage'): string | null {
   try {
     return globalThis[keeper].getItem(name);

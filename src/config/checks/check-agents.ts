@@ -14,8 +14,8 @@ type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
 
 /**
  * Checks the backend of each agent and crew against the file, the environment and this machine: addresses, keys,
- * models, commands, folders, variables. Reports agents among the approvers. Of a backend that the schema refuses, only
- * settings that stop an agent from asking are checked.
+ * models, commands, folders, variables. Reports agents among the approvers. Of a backend that the schema refuses,
+ * checks only settings that keep an agent from asking for approval.
  */
 export const checkAgents = (draft: Draft, around: Around, tell: Tell): void => {
   const { agents = [], operators } = draft;
@@ -51,7 +51,8 @@ const checkApprovers = (
 };
 
 /**
- * By profile: variables and arguments that the configuration may not have, because the agent could then act unasked.
+ * By profile: variables and arguments that the configuration must not contain, because with them the agent could act
+ * without an approval.
  */
 const KEPT: Readonly<
   Record<string, { readonly variables?: readonly string[]; readonly switches?: readonly string[] }>
@@ -67,7 +68,7 @@ const KEPT: Readonly<
   kimi: { switches: ['--yolo', '--auto-approve', '--auto'] },
 };
 
-/** What agents of these profiles do without asking, as the predicate of a sentence. */
+/** By profile: what its agents do without an approval, as the predicate of a sentence. */
 export const ACTS_UNASKED = { kimi: 'writes files of a Git repository without asking' } as const;
 
 const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));

@@ -55,7 +55,8 @@ const has = ({ channels = [] }: Pick<ConfigFile | Config, 'channels'>, ...adapte
   channels.some(({ id }) => adapters.some((adapter) => id.startsWith(`${adapter}:`)));
 
 /**
- * Returns the servers for the page, Slack and remote agents that run with a fixed port, each with the key of its port.
+ * Returns the enabled servers with a fixed port: for the page, Slack's events and remote agents. `key`: the setting of
+ * the port.
  */
 export const openPorts = (config: ConfigFile | Config): readonly Door[] => {
   const { console: page, slack } = config.adapters;

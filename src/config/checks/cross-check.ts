@@ -218,7 +218,7 @@ const checkTimes = (general: TurnConfigDraft, own: TurnConfigDraft | ChannelDraf
 const given = (draft: TurnConfigDraft): Partial<Times> =>
   Object.fromEntries(TIME_KEYS.map((key) => [key, draft[key]]).filter(([, value]) => value !== undefined));
 
-/** Names that a template can use besides those of its built-in text. */
+/** By kind of announcement: names that a template can use besides the names in its built-in text. */
 const MORE_NAMES: Readonly<Record<string, readonly string[]>> = { limit: ['budget'], approval: ['detail'] };
 
 const checkWording = (kind: string, wording: unknown, tell: Tell): void => {

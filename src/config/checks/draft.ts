@@ -4,8 +4,8 @@ import type { ToolLists } from '../../rules/verdict.ts';
 import { backendSchema } from '../schema.ts';
 
 /**
- * Reads the keys of an object that have the right type and skips the others. A value that is no object is read as `{}`.
- * Every schema of the shape must accept undefined.
+ * Returns a schema that reads the given keys of an object and skips others. It reads a value that is no object as `{}`.
+ * Every schema in `shape` must accept undefined.
  */
 const lenient = <Shape extends z.core.$ZodLooseShape>(shape: Shape) => {
   const schema = z.object(shape);
@@ -35,7 +35,7 @@ const lists = z
   .nullable()
   .catch(null);
 
-/** The program of an `acp` backend, also when the rest of the backend is wrong; `null` for other kinds. */
+/** Reads the program of an `acp` backend, also when the rest of the backend is wrong; `null` for other kinds. */
 const started = z
   .object({
     kind: z.literal('acp'),

@@ -8,7 +8,7 @@ export type Around = {
   readonly env: Env;
   readonly world: World;
   readonly purpose: Purpose;
-  /** True for programs that start in a folder which may not exist yet. */
+  /** True for a program whose folder is perhaps created after this check. */
   readonly isMadeLater?: boolean;
 };
 
@@ -25,7 +25,7 @@ const SHELL_WORD = /^(?:\||\|\||&&|;|>>?|<|2>&1)$/;
 
 /**
  * Checks a program, its arguments and its folder. A missing program or folder is reported as `absent`, because it may
- * appear while Conch runs. For the purpose `look`, neither is looked for.
+ * appear while Conch runs. For the purpose `look`, does not check that they exist.
  */
 export const checkProgram = (started: Started, around: Around, tell: Tell): void => {
   const { command, cwd } = started;
@@ -81,7 +81,7 @@ const checkPresence = (
 const notExpanded = (path: string): string =>
   `Conch starts programs without a shell, so "${/^[~$]\w*/.exec(path)?.[0]}" is not expanded: write the full path, or "\${HOME}/…"`;
 
-/** Checks the name of a variable for a program. */
+/** Checks the name of an environment variable that a program gets. */
 export const checkVariable = (name: string, path: readonly PropertyKey[], tell: Tell): void => {
   if (isUnsafeVariable(name))
     return tell(

@@ -16,7 +16,7 @@ import { ENDED, RecordedCall } from './call.tsx';
 import { calls, hasEarlierCalls, isFull, isReading, readUpTo, standing } from './calls.ts';
 import './audit.css';
 
-/** Chosen filters by name; `since` in milliseconds before the choice. */
+/** Chosen filters of tool calls, by name. `since`: how far back, in milliseconds before the choice. */
 const chosen = signal<Readonly<Record<string, string>>>({});
 const wanted = computed<AuditWanted>(() => {
   const { since, ...rest } = chosen.value;
@@ -91,8 +91,8 @@ function Foot(): JSX.Element {
 }
 
 /**
- * Downloads the calls that match the filters as a file. Uses `fetch`: the server needs the page's session secret in a
- * header, which a plain link cannot send.
+ * Downloads the tool calls that match the filters as a file. Uses `fetch`: the server needs the page's session secret
+ * in a header, which a plain link cannot send.
  */
 async function saveCalls(): Promise<void> {
   const given = Object.entries(wanted.value).map(([name, value]) => [name, `${value}`]);
@@ -164,7 +164,7 @@ function Filters(): JSX.Element {
   );
 }
 
-/** More rules than this are folded. */
+/** A list with more always-allow rules than this is folded. */
 const MOST_UNFOLDED = 3;
 
 function OpenRequests(): JSX.Element | null {

@@ -9,7 +9,7 @@ import { exactTime, isSameDay, now, shortTime, timeToTheSecond } from '../now.ts
 import { channelNameOf, nameOf } from '../state.ts';
 import type { ShownCall } from '../../console/protocol.ts';
 
-/** One tool call in a line; unfolded, its record. */
+/** One tool call on one line. Unfolded, it shows all its details. */
 export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const { agent, aside, channel, tool, input, askedAt } = call;
@@ -37,7 +37,7 @@ export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Elemen
   );
 }
 
-/** How a call ended, or that it is open, in words. */
+/** How a tool call ended, or that it is open, in words. */
 export const ENDED = { open: 'open', complete: 'complete', error: 'error', unknown: 'outcome unknown' } as const;
 const SHORT = 160;
 

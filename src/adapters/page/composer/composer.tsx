@@ -29,7 +29,7 @@ import {
 
 /** The longest message that the server takes, in UTF-16 units. */
 const TEXT_LIMIT = 16_000;
-/** The tallest field, in pixels; a longer text scrolls. */
+/** The greatest height of the text field, in pixels; a longer text scrolls. */
 const TALLEST_PX = 220;
 
 const offered = signal<readonly Completion[]>([]);
@@ -183,7 +183,7 @@ function press(event: KeyboardEvent): void {
   submit();
 }
 
-/** Moves the mark in the completions or closes them. Returns whether the key did so. */
+/** Moves the selection in the list of completions, or closes the list, by a key. Returns whether the key did so. */
 function movesMark(event: KeyboardEvent): boolean {
   const { length } = offered.value;
   if (length === 0) return false;
@@ -230,7 +230,7 @@ function submit(): void {
   showEnd();
 }
 
-/** Whether a text is a command, or begins with "/" and a word of letters, or with "/" alone. */
+/** Whether a text counts as a command: it is one, or its first word is "/" alone or "/" with any letters. */
 function isCommand(value: string): boolean {
   return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
 }

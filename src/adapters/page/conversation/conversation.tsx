@@ -79,7 +79,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
   const before = all[place - 1];
   const next = all[place + 1];
   const beginsDay = before === undefined || !isSameDay(before.sentAt, sentAt);
-  // Only the first message of a question is drawn, and later its outcome in its place.
+  // Of several messages with one question, only the first is drawn: the open question, later its outcome.
   const isFurther = asks !== null && all.findIndex((other) => other.asks === asks) < place;
   const isOpen = openHere().some((open) => open.id === asks);
   return (
@@ -93,7 +93,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
       {!isOpen && !isFurther && <Message message={message} goesOn={!beginsDay && goesOn(before, message)} />}
       {answersBetween(seq, next?.seq)}
       {
-        // The messages of another platform's channel lack Conch's messages, so decisions are inserted by time.
+        // A channel of another platform has no messages of Conch here, so decided requests are inserted by time.
         (writable.value ? [] : answered.value)
           .filter(({ at }) => at >= sentAt && at < (next?.sentAt ?? Infinity))
           .map((one) => (

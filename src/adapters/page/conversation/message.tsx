@@ -197,7 +197,7 @@ function MessageActions({ message, isOwn }: { readonly message: ChatMessage; rea
   );
 }
 
-/** How long a deletion can be undone, in milliseconds. */
+/** How long a person can undo the deletion of a message, in milliseconds. */
 const UNDO_MS = 5_000;
 /** Without an answer of the server in this time, in milliseconds, the deleted message is shown again. */
 const ANSWER_MS = 3_000;
@@ -211,8 +211,8 @@ type Deletion = {
 const deletions = signal<ReadonlyMap<string, Deletion>>(new Map());
 
 /**
- * Deletes a message of the page's person after `UNDO_MS`, or when the page is left earlier. Without a connection,
- * deletes nothing.
+ * Deletes a message of the page's person when it can no longer be undone, or earlier when the page is left. Without a
+ * connection, deletes nothing.
  */
 function deleteSoon(id: string): void {
   const where = channel.peek();

@@ -75,7 +75,7 @@ function drawAll(tokens: readonly Token[] | undefined): ComponentChild[] {
 
 const ELEMENTS = { strong: 'strong', em: 'em', del: 'del', paragraph: 'p', blockquote: 'blockquote' } as const;
 
-/** The lexer's type includes tokens of extensions, but the page has no extensions. */
+/** Draws a Markdown token. The parameter's type includes tokens of lexer extensions, but the page has no extensions. */
 function draw(any: Token, key: number): ComponentChild {
   const token = any as MarkedToken;
   switch (token.type) {

@@ -13,20 +13,20 @@ import '../audit/audit.css';
 import './crew.css';
 
 /**
- * The crew of the open channel. `reading`: no answer came yet. `none`: the channel has no open crew. `lost`: the server
- * did not answer, or refused.
+ * The crew of the open channel. `reading`: the server has not answered yet. `none`: the channel has no open crew.
+ * `lost`: the server did not answer, or refused.
  */
 const crew = signal<CrewView | 'reading' | 'none' | 'lost'>('reading');
-/** The server's clock at the last answer. */
+/** The time on the server's clock at its newest answer about the crew. */
 const asOf = signal(0);
 const chosen = signal<TicketState>('in work');
-/** How many tickets of each state the dashboard asks for. */
+/** How many tickets of each state the dashboard requests from the server. */
 const most = signal(20);
 /** The worker whose log is shown; empty for all. */
 const logOf = signal('');
 
 const READ_MS = 1_000;
-/** How many more tickets "Show more" asks for, up to `MOST_DRAWN`. */
+/** How many more tickets of each state the button "Show more" requests. */
 const FURTHER = 100;
 const MOST_DRAWN = 500;
 
@@ -55,7 +55,8 @@ export function CrewDashboard(): JSX.Element {
   );
 }
 
-/** The crew in the panel: the workers that ask people, or in the thread of a ticket the ticket's worker. */
+/** The crew in the panel. Shows the workers that ask people. In the thread of a ticket in work, shows the ticket's
+ * worker. */
 export function CrewBlock(): JSX.Element {
   useSignalEffect(() => reading(channel.value, 0).stop);
   const shown = crew.value;
@@ -200,7 +201,7 @@ type WorkersProps = {
   readonly none: string;
 };
 
-/** While the pointer or the focus is in the list, the rows keep their order, and new rows come last. */
+/** A list of workers. While the pointer or the focus is in it, the rows keep their order, and new rows come last. */
 function Workers({ id, title, workers, shown, none }: WorkersProps): JSX.Element {
   const held = useRef<readonly string[] | null>(null);
   const hold = (): void => {
@@ -290,7 +291,8 @@ function ageText(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** A button that opens the thread of a worker's ticket. Nothing while that thread is shown, or if it is not listed. */
+/** A button that opens the thread of a worker's ticket. Draws nothing while that thread is shown, or when the list of
+ * channels lacks it. */
 function OpenThread({ name, asksPeople, status, isQuestion, thread }: ThreadProps): JSX.Element | null {
   const isOpen = channel.value === thread && openView.value !== 'crew';
   if (isOpen || !channels.value.some(({ id }) => id === thread)) return null;

@@ -104,7 +104,7 @@ const ICONS_OF: Readonly<Record<string, { readonly icon: IconName }>> = {
   start: { icon: 'play' },
 };
 
-/** Returns buttons for the `controls` of the delivery preview, of an agent or of the floor (an empty id). */
+/** Returns the buttons that the delivery preview offers for an agent; for the floor if the id is empty. */
 function offered(of: string): readonly JSX.Element[] {
   return (outlook.value?.controls[of] ?? []).map(([line, label]) => (
     <LineButton key={line} line={line} {...ICONS_OF[line.split(' ')[1] ?? '']}>

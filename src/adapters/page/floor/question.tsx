@@ -109,7 +109,7 @@ function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Eleme
   return <p class="asked-title">{[`${who} wants to run `, title, ` ${number}`]}</p>;
 }
 
-/** `folded`: whether the input is folded, below a form; undefined without a form. */
+/** Draws the text of a question. `folded`: whether the text is folded below a form; undefined without a form. */
 function Detail({ text, folded }: { readonly text: string; readonly folded: boolean | undefined }): JSX.Element | null {
   if (text === '') return null;
   const whole = <CodeBlock code={text} language={isDiff(text) ? 'diff' : ''} closed={true} />;
@@ -124,7 +124,7 @@ function Detail({ text, folded }: { readonly text: string; readonly folded: bool
 
 type Pressing = RequestProps & { readonly settled: boolean; readonly answer: Answer };
 
-/** Answers by a key: "r" and "a" outside of fields, Enter in the field of the reason. */
+/** Decides a request by a key: outside of fields "a" allows and "r" denies; Enter in the field of the reason denies. */
 function pressKey(event: KeyboardEvent, { asked: { question }, settled, answer }: Pressing): void {
   const { key, target, altKey, ctrlKey, metaKey } = event;
   const { question: number, shown, about } = question;
@@ -168,7 +168,7 @@ function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
 type Answer = (line: string) => void;
 type AnswersProps = {
   readonly buttons: readonly CardButton[];
-  /** The channel shows the whole question, so it can be allowed. */
+  /** True when the channel shows the whole question: only then can a person allow it. */
   readonly shown: boolean;
   readonly answer: Answer;
   readonly isForm?: true;
@@ -176,7 +176,7 @@ type AnswersProps = {
   readonly below?: ComponentChildren;
 };
 
-/** The buttons that answer a question at once. Buttons that open something else are left out. */
+/** The buttons that answer a question at once. Leaves out buttons that open a form, a list of rules or a field. */
 function Answers({ buttons, shown, answer, isForm, children, below }: AnswersProps): JSX.Element {
   return (
     <div role="group" aria-label="Your answer">
@@ -384,7 +384,7 @@ function isList({ kind, options }: AskedField): boolean {
 
 type ControlProps<Value> = Pick<FieldProps, 'id' | 'field'> & { readonly value: Value; readonly told: object };
 
-/** The first box has the field's id, because errors focus it. */
+/** Draws a checkbox for each option. The first has the field's id, so that an error of the field focuses this box. */
 function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX.Element {
   return (
     <>
@@ -411,7 +411,7 @@ const YES_OR_NO = [
 ];
 /** A text field without a format has several lines if it takes more characters than this. */
 const SHORT_TEXT = 100;
-/** The keyboards that a phone shows. */
+/** Which keyboard a phone shows, by kind or format of the form field. */
 const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;
 
 function Control({ id, field, value, told }: ControlProps<string>): JSX.Element {

@@ -6,7 +6,7 @@ import { Block, Button, LineButton, toneOf } from '../parts.tsx';
 import { sendCommand } from '../sending.ts';
 import { nameOf, review, view } from '../state.ts';
 
-/** The open review of the channel; the last one, folded, until the next one starts. */
+/** Draws the open review of the channel. While none is open, draws the last review, folded. */
 export function ReviewBlock(): JSX.Element | null {
   const shown = review.value;
   if (shown === null) return null;
@@ -56,7 +56,7 @@ function stateWords({ agent, primary, waiting }: ReviewView): string {
   return `${nameOf(agent)} ${agent === primary ? 'works' : 'reviews'} now.`;
 }
 
-/** What people can decide; Cancel alone while the review does not ask them. */
+/** The buttons by which people decide a review. While the review asks nobody, only the button that cancels it. */
 function ReviewChoices(shown: ReviewView): JSX.Element {
   const all = reviewButtons(view.value?.store ?? '', shown);
   return (

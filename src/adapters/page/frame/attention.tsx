@@ -51,7 +51,7 @@ export function showQuestion(): void {
   if (next !== undefined) show(next);
 }
 
-/** Opens the channel `where` and scrolls to its question with this id, as `askedId` returns it. */
+/** Opens a channel and scrolls to its open question with this id. */
 export function showOpen(where: string, id: string): void {
   openView.value = null;
   drawerOpen.value = false;
@@ -60,7 +60,7 @@ export function showOpen(where: string, id: string): void {
   wantedQuestion.value = { channel: where, id };
 }
 
-/** When the question with this id is wanted, scrolls to its box and focuses the button that denies. */
+/** When a person asked to see the question with this id, scrolls to its box and focuses the button that denies. */
 export function useFocusWhenWanted(id: string, box: RefObject<HTMLElement | null>): void {
   useSignalEffect(() => {
     const wanted = wantedQuestion.value;

@@ -11,7 +11,10 @@ import { showQuestion } from './attention.tsx';
 type Shortcut = {
   readonly keys: string;
   readonly what: string;
-  /** Actions by key; keys with Alt are named by `code`. Keys without Alt work only outside of text fields. */
+  /**
+   * Actions by key. A key with Alt is named by the `code` of its event. Keys without Alt work only outside of text
+   * fields.
+   */
   readonly acts?: Readonly<Record<string, () => void>>;
 };
 
