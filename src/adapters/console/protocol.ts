@@ -38,8 +38,10 @@ export const auditWantedSchema = z.strictObject({
   since: z.coerce.number().optional(),
 });
 
-/** Frames that a page can send. The server's answer repeats the frame's `key`. A second `say` with the same key adds no
- * message. */
+/**
+ * Frames that a page can send. The server's answer repeats the frame's `key`. A second `say` with the same key adds no
+ * message.
+ */
 export const pageFrameSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('open'), channel: channel.nullable() }),
   z.strictObject({ type: z.literal('say'), channel, key, text, replyTo: id.nullish() }),

@@ -21,7 +21,7 @@ import { jsonOrNull } from '../../lib/defined.ts';
 
 const TAIL = 200;
 const HISTORY_PAGE = 100;
-/** How many of the newest messages are read when a channel is read for the first time. */
+/** How many of the newest messages of people are read when a channel is read for the first time. */
 const FIRST_CATCH_UP = 500;
 const CATCH_UP_LIMIT = 100_000;
 const UNKNOWN_FRAME = 'This page does not fit the running Conch. Reload the page.';

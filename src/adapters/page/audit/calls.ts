@@ -37,8 +37,10 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
   });
 }
 
-/** Returns the page's tool calls after a change. Leaves out changed calls that are older than the page's oldest call,
- * while the server may have calls between them. */
+/**
+ * Returns the page's tool calls after a change. Leaves out changed calls that are older than the page's oldest call,
+ * while the server may have calls between them.
+ */
 function renewed(changed: readonly ShownCall[], removed: readonly string[]): readonly ShownCall[] {
   const replaced = new Set([...removed, ...changed.map(({ key }) => key)]);
   const kept = calls.value.filter(({ key }) => !replaced.has(key));

@@ -211,7 +211,7 @@ type Deletion = {
 const deletions = signal<ReadonlyMap<string, Deletion>>(new Map());
 
 /**
- * Deletes a message of the page's person when it can no longer be undone, or earlier when the page is left. Without a
+ * Deletes a message of the page's person once the time to undo is over, or earlier when the page is left. Without a
  * connection, deletes nothing.
  */
 function deleteSoon(id: string): void {

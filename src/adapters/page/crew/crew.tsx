@@ -55,8 +55,10 @@ export function CrewDashboard(): JSX.Element {
   );
 }
 
-/** The crew in the panel. Shows the workers that ask people. In the thread of a ticket in work, shows the ticket's
- * worker. */
+/**
+ * The crew in the panel. Shows the workers that ask people. In the thread of a ticket in work, shows the ticket's
+ * worker.
+ */
 export function CrewBlock(): JSX.Element {
   useSignalEffect(() => reading(channel.value, 0).stop);
   const shown = crew.value;
@@ -291,8 +293,10 @@ function ageText(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** A button that opens the thread of a worker's ticket. Draws nothing while that thread is shown, or when the list of
- * channels lacks it. */
+/**
+ * A button that opens the thread of a worker's ticket. Draws nothing while that thread is shown, or when the list of
+ * channels lacks it.
+ */
 function OpenThread({ name, asksPeople, status, isQuestion, thread }: ThreadProps): JSX.Element | null {
   const isOpen = channel.value === thread && openView.value !== 'crew';
   if (isOpen || !channels.value.some(({ id }) => id === thread)) return null;
