@@ -88,7 +88,7 @@ export const crewMachine = {
 export const CREW_CAUSES = {
   types: ['turnGranted', 'turnResumed', 'said', 'turnEnded', 'seatMoved', 'spent', 'messageRouted'],
   within: 'task',
-  /** `floor`: the floor after the decision. */
+  /** Returns the commands that a fact of a ticket's floor causes in its crew. `floor`: the floor after the decision. */
   commands: (fact: Fact, floor: Floor): readonly CommandFor[] => {
     const { task } = floor;
     if (task?.kind !== 'ticket') return [];
@@ -228,7 +228,7 @@ function floorCommands(fact: CrewFact, crew: Crew, worker: Worker): readonly Com
     case 'stepCut': {
       const { epoch, by } = fact;
       if (epoch === null) return [{ type: 'holdTask', id }];
-      // Either agent can have the turn. The floor refuses the command for the other agent.
+      // The worker's agent or the agent of the other side has the turn. The floor refuses the skip for the other one.
       return [agent, sideAgentOf(agent)].map((each) => ({ type: 'skip', agent: each, epoch, by }));
     }
     case 'leaving': {

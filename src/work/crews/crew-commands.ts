@@ -14,12 +14,12 @@ import type { CrewRunner, QuotedMessage } from './crews.ts';
 import { sessionOf } from './crews.ts';
 
 type CrewCommandsPorts = {
-  /** The crew of a channel or of a ticket's thread; why it cannot work, in words; `null` when there is none. */
+  /** The crew of a channel or of a ticket's thread. A text: why the crew cannot work. `null`: there is no crew. */
   readonly crewAt: (channel: string) => CrewRunner | string | null;
   /** The last facts of a crew, oldest first. */
   readonly facts: (crew: string, limit: number) => readonly StoredFact<CrewFact>[];
   readonly view: (runner: CrewRunner) => CrewView;
-  /** A message that a ticket can be made of; why none can, in words. */
+  /** The message with this id, if a ticket can be made of it; otherwise the reason, in words. */
   readonly message: (id: string) => QuotedMessage | string;
   /** The last lines of a channel's conversation, oldest first. */
   readonly lines: (channel: string, limit: number) => readonly Line[];

@@ -450,7 +450,7 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
     const until = limitIn(why, { at: decision.at, limits: decision.crew.limits });
     const isLast = found.timedOut && found.status === 'stuck';
     if (until === null && (isLast || !SESSION_IN_USE.test(why))) return errorOf(decision, found, why);
-    // After a replaced session, a session in use counts as an error. Each one is replaced until the worker is stuck.
+    // After a replaced session, another session in use counts as an error. Until the worker is stuck, it is replaced.
     if (until !== null || !found.timedOut) forgive(decision, found);
     if (until === null) return renew(decision, decision.now(found), why);
     pause(decision, { until, why });
@@ -537,7 +537,7 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
     const asked = questionBefore(decision, found, { verdict, weakened });
     const question = found.accepted === tip ? null : asked;
     const isReviewed = decision.settings.review === undefined || found.review?.passed === found.work.tree;
-    // People decide about unfinished work first.
+    // People decide about unfinished work before a review of it.
     if (isReviewed || found.accepted === tip || question?.for === 'unfinished')
       return conclude(decision, found, question);
     return decision.record({ type: 'reviewDue', worker: found.name, question });
@@ -583,8 +583,9 @@ function personWrote(decision: CrewDecision, { worker }: CrewCommandOf<'PERSON_W
 }
 
 /**
- * Counts a person's vote for the merge of the present commit, once. Returns whether enough people have voted. After
- * enough votes for a commit, a new question about the commit needs one more answer, also of an earlier voter.
+ * Counts a person's vote for the merge of the present commit, once. Returns whether enough people have voted. When a
+ * commit has enough votes and people are asked about it again, one answer `merge` is enough, also from an earlier
+ * voter.
  */
 function isVotedFor(decision: CrewDecision, worker: Worker, { by, voter = by }: Person): boolean {
   const { name, work, votes = [] } = worker;
@@ -610,7 +611,7 @@ function reviewed(decision: CrewDecision, command: CrewCommandOf<'REVIEWED'>): C
   const { worker, review, passed, why, tree } = command;
   return decision.of(worker, (found) => {
     if (found.review?.id !== review || found.leaving !== null) return 'UNCHANGED';
-    // After a failed review, people also read the question that waited for its end.
+    // After a failed review, people also read the reason for the question that waited for the end of the review.
     const words = passed || found.review.question === null ? why : `${why}; ${found.review.question.why}`;
     return decision.record({ type: 'reviewOver', worker: found.name, passed, why: words, tree });
   });
@@ -705,8 +706,8 @@ function conflict(decision: CrewDecision, command: CrewCommandOf<'CONFLICT'>): C
 }
 
 /**
- * The first ticket of `sides` that another worker worked on and that had no meeting about the worker's present ticket.
- * `null` for none, or when the crew holds no meetings.
+ * Returns the first merged ticket in `sides` that another worker worked on and that had no meeting about the worker's
+ * present ticket. `null` for none, or when the crew holds no meetings.
  */
 function sideIn({ settings, finished }: Crew, { name, met = [] }: Worker, { sides = [] }: CrewCommandOf<'CONFLICT'>) {
   for (const side of settings?.meetingTurns === undefined ? [] : sides) {
@@ -742,7 +743,7 @@ function closeMeeting(decision: CrewDecision, worker: Worker, by: string): null 
   return giveUp(decision, worker, by === '' ? 'its time is over' : `${by} ended it`);
 }
 
-/** Allows one more step after the last, because others caused it. */
+/** Allows one more step when all steps are used: a conflict or a pull request needs it, and not the worker. */
 function allowStep(decision: CrewDecision, { name, stepCount, maxSteps }: Worker): void {
   if (stepCount >= maxSteps) decision.record({ type: 'stepsAdded', worker: name, maxSteps: stepCount + 1 });
 }
@@ -758,7 +759,7 @@ function conflictWords(
   return `Files in conflict: ${files.join(', ')}.${own}${others}`;
 }
 
-/** The commits of main in words, with the workers of their tickets. Titles are data, so they are quoted. */
+/** Describes commits of main, with the worker of each commit's ticket. Titles are data, so they are quoted. */
 function sidesOf({ finished }: Crew, landed: readonly string[]): string {
   return landed
     .map((line) => {
@@ -857,8 +858,8 @@ function canLeave({ status, leaving }: Worker): boolean {
 }
 
 /**
- * Does not reset a worker that is done: its work is on its branch. Such a worker asks people when tests, a review or a
- * recheck are due.
+ * Resets a worker whose worktree is gone or whose ticket was closed. Does not reset a worker that is done, because its
+ * work is on its branch. Such a worker asks people when tests, a review or a recheck are due.
  */
 function lost(decision: CrewDecision, { worker, why }: CrewCommandOf<'LOST'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
@@ -895,7 +896,7 @@ function mergeNow(decision: CrewDecision, { worker, ...person }: CrewCommandOf<'
     if (found.next === 'test' || found.next === 'recheck') return 'UNTESTED';
     const { id: review = null, question = null } = (found.next === 'review' ? found.review : undefined) ?? {};
     if (review !== null) decision.record({ type: 'reviewCut', worker: found.name, review, by: person.by });
-    // The command itself answers the question whether to merge. People have not seen any other question.
+    // Before the review ends, the command answers only the question `merge`. People have not seen any other one.
     if (question !== null && question.for !== 'merge') return decision.wait(found, question.for, question.why);
     const isDue = found.next === 'merge' && found.landsAt === undefined;
     return isDue ? 'UNCHANGED' : decision.record({ type: 'mergeAsked', worker: found.name });

@@ -48,7 +48,7 @@ const COMMANDS = {
    * `null` for none. The command is refused when `since` is no longer the commit of `base`.
    */
   BASE: { since: text.nullable(), tip: text, verdict: z.enum(['green', 'red', 'none']), why: text },
-  /** A commit of Conch that changes only tickets moved main. The test result of the commit `from` holds for `to`. */
+  /** Main moved by a commit of Conch that changes only tickets. The test result of the commit `from` holds for `to`. */
   BASE_CARRIED: { from: text, to: text },
   /** An operator accepts main with red tests or without tests. */
   ACCEPT_BASE: { by },
@@ -59,7 +59,7 @@ const COMMANDS = {
   /** Gives a ticket to an idle worker. `deps`: the known dependencies of the ticket, each merged or closed. */
   ASSIGN: { worker, ticket: z.strictObject(ticket), deps: z.array(text).exactOptional() },
   PREPARED: { worker, ticket: text },
-  /** The agent has a seat on the ticket's floor; in a meeting, the agent of the other side has one, too. */
+  /** The worker's agent has a seat on the ticket's floor. In a meeting, the agent of the other side has one, too. */
   SEATED: { worker, ticket: text },
   /** The worktree could not be made or prepared. */
   UNSTARTED: { worker, ticket: text, why: text },
@@ -70,7 +70,7 @@ const COMMANDS = {
   ENDED: { worker, epoch, how: z.enum(['completed', 'failed', 'timedOut', 'stopped']), why: text },
   /** Usage of the worker's agent, of the other side in its meetings, or of its review. `unpriced`: no known price. */
   SPENT: { worker, ...spent },
-  /** Why a session ended. Refused unless an error of the worker was counted at the same instant. */
+  /** Why an agent's session ended. Refused unless an error of the worker was counted at the same instant. */
   CAUSE: { worker, why: text },
   /** The worktree was measured. `epoch`: of the turn of the step that is over; `null` after a review. */
   MEASURED: { worker, epoch: epoch.nullable(), work: worktreeSchema },
@@ -83,9 +83,9 @@ const COMMANDS = {
   MERGE_STARTED: { worker, tip: text, main: text, lands: z.literal(true).exactOptional() },
   MERGED: { worker, ticket: text, commit: text },
   /**
-   * A commit conflicts with main: found before its tests, or by its merge. `landed`: see `MERGED_RED`. `hunks`: the
-   * conflict's diff, shortened. `sides`: up to three merged tickets that changed these files, by file, then newest
-   * first.
+   * The worker's commit `tip` conflicts with main: found before its tests, or by its merge. `landed`: lines on commits
+   * of main since the branch began, at most 20. `hunks`: the conflict's diff, shortened. `sides`: up to three merged
+   * tickets that changed these files, by file, then newest first.
    */
   CONFLICT: {
     worker,
@@ -98,23 +98,23 @@ const COMMANDS = {
   /** Conch tried to note the agreement of a meeting on both tickets. */
   NOTED: { worker, ticket: text },
   /**
-   * The tests of the merged tree failed, or commands that prepare its worktree did. `landed`: lines on commits of main
-   * since the branch began, at most 20.
+   * The tests of the merged tree failed, or the commands that prepare the worktree for these tests. `landed`: lines on
+   * commits of main since the branch began, at most 20.
    */
   MERGED_RED: { worker, output: text, landed: z.array(text) },
   /**
    * The merge or the pull request was refused. `weakened`: the merged tree reports fewer tests than main, or no number
-   * of them.
+   * of tests.
    */
   REFUSED: { worker, why: text, weakened: z.literal(true).exactOptional() },
   /** The pull request for a commit of the branch is open. `head`: the commit that was pushed. */
   PULLED: { worker, tip: text, head: text, number: z.int(), url: text },
-  /** A pull request has red checks, comments or a conflict with main. `told`: new entries of the worker's `told`. */
+  /** A pull request has red checks, comments or a conflict with main. `told`: ids of those in `about`. */
   PULL_RETURNED: { worker, number: z.int(), kind: z.enum(['step', 'conflict']), told: z.array(text), about: text },
-  /** The service says that the request was merged into main, and as which commit. */
+  /** The service reports that the pull request was merged into main as `commit`. */
   PULL_MERGED: { worker, ticket: text, number: z.int(), commit: text },
   PULL_CLOSED: { worker, number: z.int(), why: text },
-  /** Main moved while the merge was made or tested, or the merge may no longer be made. */
+  /** Main moved while the merge was made or tested, or the crew refused to go on with the merge. */
   MOVED: { worker },
   /**
    * The worktree's work is stored. The worktree is removed, unless the worker leaves after a kill. A folder with files
@@ -158,7 +158,7 @@ const COMMANDS = {
   DROP: { proposal: text, by },
   /** Tells people something about the repository, or (`ticket`) about the work on one ticket. */
   NOTE: { text, ticket: text.exactOptional() },
-  /** Another crew learned that the agents' provider takes no work until `until`. */
+  /** Pauses the crew: another crew learned that the agents' provider takes no work until `until`. */
   PAUSE: { until: instant, why: text },
   TICK: {},
 };
@@ -184,7 +184,7 @@ const CREW_FACTS = {
   stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
   discovered: { worker, ticket: text, text },
   stepOver: { worker, epoch },
-  /** A turn ended that counts as no step: the step is asked again. */
+  /** A turn that counts as no step ended. The step is queued again. */
   stepPutBack: { worker, why: text },
   spent: { worker, ...spent },
   errorCounted: { worker, errors: z.int(), retryAt: instant.nullable(), why: text },
@@ -216,13 +216,15 @@ const CREW_FACTS = {
   reviewCut: { worker, review: text, by },
   /** People are asked. `step`: the step that follows when they say "continue"; absent for a step of kind `step`. */
   waited: { worker, for: z.enum(WORKER_WAITS), why: text, step: plannedStepSchema.exactOptional() },
-  /** `unaccepted`: the choice `merge` accepts no weaker tests. Facts of earlier versions lack it and accept them. */
+  /**
+   * `unaccepted`: the choice `merge` does not accept weaker tests. Absent: it does, also in facts of earlier versions.
+   */
   waitOver: { worker, by, choice: z.enum(WORKER_CHOICES), unaccepted: z.literal(true).exactOptional() },
   stepsAdded: { worker, maxSteps: z.int() },
   voted: { worker, voter: text, by, tip: text },
   /** Votes for an earlier commit no longer count. */
   votesVoided: { worker, tip: text, votes: z.int() },
-  /** The merge of the work was requested, or its window moved. `at`: the end of the merge window; absent for none. */
+  /** The merge of the work was requested, or its merge window moved. `at`: the end of the window; absent for none. */
   mergeAsked: { worker, at: instant.exactOptional() },
   /** The merge window is over: the merge may begin. */
   mergeDue: { worker },

@@ -101,7 +101,10 @@ function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly C
   return [...approvals.filter(({ about }) => about !== asked.about), asked];
 }
 
-/** When people allow something, forgets a red result of main, so that its tests run again. */
+/**
+ * Stores an answer about the whole crew. When people allow something, forgets a red result of main, so that its tests
+ * run again.
+ */
 function approved(crew: Crew, { about, digest, allowed, by }: CrewFactOf<'approvalGiven'>): Crew {
   const asked = findApproval(crew, { about, digest });
   if (asked === undefined) throw new Error(`impossible: nobody was asked for ${about} in ${crew.key}`);
@@ -124,7 +127,9 @@ function added(crew: Crew, { worker: name, agent, touches }: CrewFactOf<'workerA
   return { ...crew, workers: [...crew.workers, idleWorker({ name, agent, startedAt: at, ...defined({ touches }) })] };
 }
 
-/** Applies a fact about a worker to its crew, after `workerAfter`. */
+/**
+ * Applies a fact about a worker to the rest of its crew. `worker`: before the fact. `crew`: with the worker after it.
+ */
 function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Crew {
   switch (fact.type) {
     case 'ticketAssigned': {
@@ -182,7 +187,7 @@ function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'
   const workers = crew.workers.map((each) => {
     if (each.ticket === null || each.leaving !== null || !mayConcern(found, each.ticket)) return each;
     const { heard: known = [], telling = 0 } = each;
-    // The discoveries of the present prompt stay first: the end of the step removes the first `telling`.
+    // The discoveries of the present prompt stay first: the first `telling` are removed at the end of the step.
     return { ...each, heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_TOLD)] };
   });
   return { ...crew, workers, discoveries: [...(crew.discoveries ?? []), found].slice(-MOST_DISCOVERIES) };
@@ -411,7 +416,7 @@ function answered(worker: Worker, { choice, unaccepted }: CrewFactOf<'waitOver'>
   };
 }
 
-/** Returns the worker's step as queued again, without a turn. */
+/** Returns the worker's step as queued again, without a turn. The step is not counted any more. */
 function again({ step, stepCount }: Worker): Pick<Worker, 'step' | 'stepCount'> {
   if (step === null) return { step, stepCount };
   const { kind, about, epoch } = step;

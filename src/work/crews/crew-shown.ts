@@ -22,13 +22,13 @@ import type { SeenTickets } from './crews.ts';
 /** Input for the views of a crew, besides its state. */
 export type CrewSurroundings = SeenTickets & {
   readonly store: string;
-  /** Why the last round of search, test of main and assignments failed, in words; `null` when it did not. */
+  /** Why the crew's last try to read tickets, test main and assign tickets failed, in words; `null` if it did not. */
   readonly problem: string | null;
   /** Returns what keeps an agent in a channel from going on with its step; `null` for nothing. */
   readonly whyHeld: (channel: string, agent: string) => Wait | null;
-  /** The tool steps of an agent's run in a channel; `null` for none. */
+  /** The number of tool steps in an agent's run in a channel; `null` for no run. */
   readonly runSteps: (channel: string, agent: string) => number | null;
-  /** The last facts, oldest first. */
+  /** The last facts of the crew, oldest first. */
   readonly facts: readonly StoredFact<CrewFact>[];
   /** Removes secrets from texts of agents and people. */
   readonly clean: (text: string) => string;
@@ -348,7 +348,7 @@ function workerLine(worker: CrewWorkerView): string {
   return `${line}${below}\n  ✋ ${waits} ${buttons.map(({ line: command, what }) => `${command} ${what}`).join(' · ')}`;
 }
 
-/** A crew as text: what `workersText` says, then tickets, usage, tests, merges, pauses and stored work. */
+/** A crew as text: workers, problems, tickets, usage, tests, merges, pauses and stored work. */
 export function dashboardText(view: CrewView): string {
   const { groups, tests, merges, base, paused, kept, steps, tokens } = view;
   const counts = groups.flatMap(({ state, count }) =>

@@ -9,8 +9,9 @@ import type { CrewApproval, WorkerChoice, Crew, Proposal, WorkerWait, Worker } f
 import type { CrewFact, CrewFactOf } from './crew-events.ts';
 
 /**
- * A line that people read about a ticket, or (`ticket`: "crew") about the crew. Except in the crew's channel with
- * `goesOn`, the line edits the last line with the same `about`, if no message or other announcement came between.
+ * A line for people about a ticket, or about the crew if `ticket` is "crew". It edits the post of the last line with
+ * the same `ticket` and `about`, unless a message or another announcement came between. `goesOn` changes this in the
+ * crew's channel.
  */
 export type TicketLine = {
   readonly ticket: string;
@@ -35,7 +36,10 @@ const GOES_ON: ReadonlySet<CrewFact['type']> = new Set([
   'pullReturned',
   'leaving',
 ]);
-/** The `about` of a ticket's assignment, and in the crew's channel of lines with `goesOn`. */
+/**
+ * The `about` of lines on the course of a ticket, such as its assignment. In the crew's channel, all lines with
+ * `goesOn` have it.
+ */
 export const COURSE = 'course';
 
 const ONLY_THREAD = new Set(['meeting', 'agreed', 'tests', 'review', 'question', 'votes', 'proposal', 'note']);
@@ -69,7 +73,10 @@ export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
   return wait === 'pull' && choice === 'merge' ? 'to wait for its merge' : CHOICE_WORDS[choice];
 }
 
-/** Returns a worker's question to people, with the name of the ticket's asker and the votes. Empty for no question. */
+/**
+ * Returns a worker's question to people, with the votes and the name of the person whose message became the ticket.
+ * Empty for no question.
+ */
 export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, votes = [] }: Worker): string {
   if (waiting === null) return '';
   const { votes: most = 1 } = settings ?? {};
@@ -86,7 +93,7 @@ function questionAbout({ work, waiting }: Pick<Worker, 'work' | 'waiting'>): str
   return `${QUESTION}${work?.tip ?? ''} ${waiting?.since ?? ''}`;
 }
 
-/** The key of an announcement about a ticket, or with an empty `about` its beginning, which all of them share. */
+/** The key of an announcement about a ticket. With an empty `about`: the prefix of all such keys of the ticket. */
 export function ticketKey(crew: string, ticket: string, about = ''): string {
   return announcementKey({ kind: 'ticket', id: `${crew}/${ticket}`, about, text: '' });
 }
@@ -265,7 +272,7 @@ function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: s
       return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
     case 'waited':
     case 'voted':
-      // The last vote ends the question.
+      // Enough votes end the question.
       if (worker.waiting === null) return null;
       return [questionAbout(worker), `${ticket}: ${workerQuestion(crew, worker)}`];
     case 'workerMoved':
@@ -326,7 +333,7 @@ function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, te
   }
 }
 
-/** Tells that the ticket of a worker is merged. */
+/** The line that says that a worker's ticket is merged. */
 export function mergedWords({ ticket, stepCount }: Pick<Worker, 'ticket' | 'stepCount'>, commit: string): string {
   return `✓ ${ticket?.id ?? ''} is merged as ${commit.slice(0, 10)} (${counted(stepCount, 'step')})`;
 }

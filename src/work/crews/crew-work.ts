@@ -114,7 +114,10 @@ export type CrewPlan = {
 
 export type CrewWorkPorts = {
   readonly env: GitEnvironment;
-  /** Runs a command line in a folder, in its own process group, without secrets of Conch. `set`: added variables. */
+  /**
+   * Runs a command line in a folder, in its own process group, without secrets of Conch. `set`: more environment
+   * variables.
+   */
   readonly run: (
     line: string,
     folder: string,
@@ -125,9 +128,12 @@ export type CrewWorkPorts = {
   /** Returns what people answered to a question; `null` while they have not. Asks them when the question is new. */
   readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
-  /** Where pull requests are opened; `null` where the crew merges. Rejects with words for people. */
+  /** Resolves with the service for pull requests; `null` if the crew itself merges. Rejects with words for people. */
   readonly pulls: (repository: Repository) => Promise<PullRequests | null>;
-  /** The folder of the tickets' files; `null` for none. Only notes on the worker's ticket are merged from there. */
+  /**
+   * The folder of the tickets' files; `null` for none. Of a branch's changes in it, only notes on the worker's ticket
+   * are merged.
+   */
   readonly ticketsDir: string | null;
   /** Tells people in the crew's channel, or (`ticket`) in the thread of a ticket. */
   readonly say: (words: string, ticket?: string) => void;
@@ -187,8 +193,8 @@ class RepositoryWork implements CrewWork {
   readonly #integration: string;
   readonly #slots: TakenSlots;
   /**
-   * `merges`: work in the integration worktree, and commits of Conch on main. `copy`: no step compares the user's copy
-   * while Conch itself changes it.
+   * Runs one task at a time for each key. `merges`: work in the integration worktree, and commits of Conch on main.
+   * `copy`: recording the user's copy for a step, and changes of the copy by Conch.
    */
   readonly #queue = new KeyedQueue<'merges' | 'copy'>();
   #told: string | null = null;
@@ -196,7 +202,10 @@ class RepositoryWork implements CrewWork {
   #dependencies = '';
   #picture: CopyPicture | null = null;
   #fetching: Promise<boolean> | null = null;
-  /** By worker: the user's copy before its step or after the last change by Conch; and the changes found earlier. */
+  /**
+   * For each worker: the user's copy before its step, or after a later change by Conch; and the changes found so far in
+   * the step.
+   */
   readonly #before = new Map<string, { readonly picture: CopyPicture; readonly changes: readonly string[] }>();
 
   readonly #setupAt: (tip: string) => Promise<SetupFile | null>;
@@ -246,7 +255,7 @@ class RepositoryWork implements CrewWork {
     };
   }
 
-  /** Calls during a fetch share its result, because fetches write the same ref. */
+  /** Calls of this method during a fetch get the result of that fetch, because fetches write the same ref. */
   fetch(): Promise<boolean> {
     this.#fetching ??= (this.#plan.fetch ? this.#fetchMain() : this.#pushAgain()).finally(
       () => (this.#fetching = null),
@@ -424,7 +433,7 @@ class RepositoryWork implements CrewWork {
     const body = `Ticket ${id}${issue === undefined ? '' : `. Closes #${issue}`}`;
     const order = { branch, base, title: `${id}: ${title.slice(0, 100)}`, body };
     const made = await pulls.open(order).catch((error: unknown) => {
-      // The same request would be refused again.
+      // GitHub would refuse the same request again, so it is not repeated.
       if (error instanceof GitHubRefusal && error.status >= 400 && error.status < 500) return error.message;
       throw error;
     });
@@ -624,8 +633,9 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Changes a file of tickets in a commit of its own on main. `file`: returns the new text at a tip; `null` for none.
-   * Does nothing when main has the text. Rejects when main diverged or moved three times.
+   * Changes the file of a ticket in a commit of its own on main. `file`: returns the file with its new text at a commit
+   * of main; `null` for no change. Does nothing when main has the text. Rejects when main diverged or moved three
+   * times.
    */
   #commitOnMain(file: (tip: string) => Promise<FileText | null>, message: string): Promise<void> {
     return this.#queue.run('merges', async () => {
@@ -747,7 +757,9 @@ class RepositoryWork implements CrewWork {
     return found;
   }
 
-  /** Advances main, or lets the commit wait for the user's copy. False: main has moved. */
+  /**
+   * Moves main to the commit `to`, or lets `to` wait until git can update the user's copy. False: main moved meanwhile.
+   */
   async #advance(
     about: string,
     { from, to, count }: { readonly from: string; readonly to: string; readonly count: number | null },
@@ -909,7 +921,7 @@ class RepositoryWork implements CrewWork {
     if (changed.length === 0) return [];
     const listing = ['--literal-pathspecs', 'grep', '-l', '-z', '-I', '-E', '-e', '^(<{7}|>{7}) ', tip, '--'];
     const found: string[] = [];
-    // A command line has a limit.
+    // The length of a command line is limited.
     for (let at = 0; at < changed.length; at += MOST_PATHS) {
       const paths = changed.slice(at, at + MOST_PATHS).map(({ path }) => path);
       found.push(...zeroSeparated((await unless(1, this.#repository.git([...listing, ...paths]))) ?? ''));
@@ -930,7 +942,7 @@ class RepositoryWork implements CrewWork {
     return { verdict: 'red', output: `${line} ${how}\n${lastLines(second.output)}`, count };
   }
 
-  /** Takes a slot that workers never have, for tests of main. Returns the first one when none is free. */
+  /** Takes a slot that workers never have, for tests of main. Returns the first such slot when none is free. */
   async #baseSlot(): Promise<number> {
     for (let slot = FIRST_BASE_SLOT; slot < FIRST_BASE_SLOT + BASE_SLOTS; slot += 1)
       if (await this.#slots.take(slot)) return slot;
@@ -954,7 +966,7 @@ class RepositoryWork implements CrewWork {
     return this.#testIn(folder, place, main);
   }
 
-  /** Resolves with the first failure in words; `null` for none. */
+  /** Runs commands that prepare a worktree, up to the first failure. Resolves with its words; `null` for no failure. */
   async #runPrepare(folder: string, place: RunPlace, commands: readonly string[]): Promise<string | null> {
     const { prepareTimeoutSeconds: seconds } = this.#plan;
     for (const line of commands) {
@@ -1074,8 +1086,8 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Returns what changed in the user's copy since the picture of the step's first prompt; `null` for nothing, or
-   * without a picture.
+   * Returns what changed in the user's copy since the step's first prompt, without changes by Conch. `null`: nothing
+   * changed, or the copy was not recorded before the prompt.
    */
   async #copyChanges(worker: string, worktree: string): Promise<string | null> {
     const before = this.#before.get(worker);
@@ -1108,7 +1120,7 @@ class RepositoryWork implements CrewWork {
     });
   }
 
-  /** Tells people when settings, hooks or stashes of their copy changed since the last call. */
+  /** Tells people when git settings, hooks or stashes of the user's copy changed since the last call of this method. */
   async #guard(): Promise<void> {
     const now = await pictureOf(this.#repository);
     const before = this.#picture ?? now;
@@ -1119,8 +1131,8 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Leaves tracked files alone. With a tracked instruction file, writes CLAUDE.local.md in place of CLAUDE.md, which
-   * would hide a tracked AGENTS.md.
+   * Writes the worker's instruction files and its ticket into the worktree. Leaves tracked files alone. With a tracked
+   * instruction file, writes CLAUDE.local.md in place of CLAUDE.md, because CLAUDE.md would hide a tracked AGENTS.md.
    */
   async #instruct({ worktree, id, title, text, branch }: Assigned, worker: string): Promise<void> {
     const repository = this.#repository;
@@ -1142,7 +1154,7 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  /** Makes git see instruction files that the agent wrote itself, where only the rule of Conch hides them. */
+  /** Makes git see instruction files that the agent wrote itself, if only the ignore rule of Conch hides them. */
   async #showInstructions({ worktree, branch }: LeftTicket): Promise<void> {
     const repository = this.#repository;
     const git = gitIn(worktree, repository.env);

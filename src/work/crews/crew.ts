@@ -34,7 +34,7 @@ export const STUCK_AT = 5;
 export const MOST_UNRESUMED = 2;
 /** After this many resets of its workers that no person asked for, a ticket waits until a person assigns it. */
 export const MOST_LOST = 3;
-/** With more rounds of conflicts than this, a worker is stuck. */
+/** With more rounds of conflicts than this on one ticket, a worker is stuck. */
 export const MOST_CONFLICTS = 3;
 /** The longest time of a meeting about a conflict, in milliseconds. */
 export const MEETING_MS = 1_800_000;
@@ -72,7 +72,7 @@ export const WORKER_WAITS = [
 /** What people can choose for a worker that waits for them. */
 export const WORKER_CHOICES = ['merge', 'continue', 'keep', 'unchanged'] as const;
 
-/** The answers to each question. `keep` keeps the work. The ticket stays open, and only a person starts it again. */
+/** The answers to each question. After `keep`, the work is stored, and only a person starts the open ticket again. */
 export const CHOICES_FOR: Readonly<Record<(typeof WORKER_WAITS)[number], readonly (typeof WORKER_CHOICES)[number][]>> =
   {
     merge: ['merge', 'continue', 'keep'],
@@ -141,7 +141,7 @@ export const assignedSchema = z.strictObject({
   branch: text,
   /** The newest commit of main that the branch had when the ticket was assigned. */
   base: text,
-  /** The branch of an earlier attempt. The ticket's branch begins with its commits. Absent: no such branch. */
+  /** The branch of an earlier attempt, with whose commits the ticket's branch begins. Absent: no such branch. */
   from: text.exactOptional(),
   /** The number of the worker's slot, a block of ports; from 0. */
   slot: count,
@@ -186,7 +186,9 @@ const voteSchema = z.strictObject({ voter: text, by: text, tip: text });
 /** A worker's discovery, for other tickets. `touches`: file patterns of its ticket; absent when the ticket has none. */
 const discoverySchema = z.strictObject({ worker: text, ticket: text, text, touches: z.array(text).exactOptional() });
 
-/** A merged ticket with which a worker's work conflicts. `about`: its title or id, text and changes, shortened. */
+/**
+ * A merged ticket with which a worker's work conflicts. `about`: the ticket's title or id, text and changes, shortened.
+ */
 export const sideSchema = z.strictObject({ ticket: text, about: text });
 
 /**
@@ -214,9 +216,9 @@ const workerSchema = z.strictObject({
   step: stepSchema.nullable(),
   /** The next stage of finished work; `null` for none. `recheck`: the worktree is measured after a review. */
   next: z.enum(['test', 'review', 'recheck', 'merge']).nullable(),
-  /** Absent until work on the ticket first needs a review. */
+  /** The reviews of the work on the ticket. Absent until work first needs a review. */
   review: ticketReviewSchema.exactOptional(),
-  /** Absent before a pull request was opened, and after it was closed without a merge into main. */
+  /** The ticket's pull request. Absent before it was opened, and after it was closed without a merge into main. */
   pull: pullSchema.exactOptional(),
   /** The last allowed step ended without DONE, or with conflicts. The merge then waits for a person. */
   unfinished: z.boolean(),
@@ -241,7 +243,7 @@ const workerSchema = z.strictObject({
   meeting: z
     .strictObject({ ...meetingSchema.shape, at: instant, turns: count, agreed: text.exactOptional() })
     .exactOptional(),
-  /** The other tickets of earlier meetings, with their workers. Absent before the first meeting ends. */
+  /** The merged tickets of earlier meetings, with their workers. Absent before the first meeting ends. */
   met: z.array(meetingSchema.pick({ ticket: true, otherWorker: true })).exactOptional(),
   /** The commit that a person chose to merge although its tests are weaker; `null` for none. */
   accepted: text.nullable(),
@@ -250,7 +252,8 @@ const workerSchema = z.strictObject({
   /** The name of a person who held the merge before it was due. People are asked when it is due. */
   held: text.exactOptional(),
   /**
-   * Discoveries on other tickets, for prompts, oldest first. Absent: none. `telling`: the number in the last prompt.
+   * Discoveries on other tickets, for prompts, oldest first. Absent: none. `telling`: how many of them the last prompt
+   * told.
    */
   heard: z.array(discoverySchema).exactOptional(),
   telling: count.exactOptional(),
@@ -258,7 +261,7 @@ const workerSchema = z.strictObject({
   votes: z.array(voteSchema).exactOptional(),
   /** The question to people. `step`: the step that follows when they say "continue". Absent: a step of kind `step`. */
   waiting: workerQuestionSchema.extend({ since: instant, step: plannedStepSchema.exactOptional() }).nullable(),
-  /** Set while the worker leaves its ticket: until `CLEARED` reports its work as stored. */
+  /** Set while the worker leaves its ticket, until the command `CLEARED` reports its work as stored. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
   /**
    * The worktree that a killed worker left. When the worker gets a ticket, the work in it is stored and the worktree
@@ -298,7 +301,7 @@ export const crewSettingsSchema = z.strictObject({
   review: z.strictObject({ reviewer: text, settings: reviewSettingsSchema }).exactOptional(),
   /** The name of the branch into which work is merged. */
   main: text,
-  /** Prompts that replace those of `CREW_PROMPTS`, by the kind of step. */
+  /** Prompts that replace the built-in ones, by the kind of step. */
   prompts: z.partialRecord(z.enum(STEP_KINDS), text).exactOptional(),
 });
 
@@ -327,10 +330,13 @@ export const proposalSchema = z.strictObject({
   touches: z.array(text),
 });
 
-/** The message from which a ticket was made. `asker`: the name of its author. `by`: the person who made the ticket. */
+/**
+ * The message from which a ticket was made. `asker`: the name of its author. `by`: the name of the person who made the
+ * ticket.
+ */
 export const sourceSchema = z.strictObject({ message: text, channel: text, asker: text, by: text });
 
-/** A reply by which a ticket made from a message shall wait for `deps`. `by`: the name of the reply's author. */
+/** A person's reply that asks a ticket made from a message to wait for the tickets `deps`. `by`: the person's name. */
 export const replySchema = z.strictObject({
   message: text,
   channel: text,
@@ -338,7 +344,7 @@ export const replySchema = z.strictObject({
   about: text,
   deps: z.array(text).min(1),
   by: text,
-  /** True: the author of the reply may not set dependencies. Absent: the author may. */
+  /** True: the author of the reply has no right to set dependencies. Absent: the author has it. */
   refused: z.literal(true).exactOptional(),
 });
 
@@ -371,7 +377,7 @@ export const COUNTED = ['green', 'red', 'flaky', 'none', 'conflicts', 'dropped']
 export const crewSchema = z.strictObject({
   key: text,
   settings: crewSettingsSchema.nullable(),
-  /** Whether the crew runs. While false, no ticket is assigned, and no step is asked for. */
+  /** Whether the crew runs. While false, no ticket is assigned, and the floor is not asked for steps. */
   running: z.boolean(),
   /** The id of the operator who started the crew last. The workers act for that person. */
   askedBy: text.exactOptional(),
@@ -414,11 +420,11 @@ export const crewSchema = z.strictObject({
   merging: z.strictObject({ worker: text, tip: text, main: text, lands: z.literal(true).exactOptional() }).nullable(),
   /** The last question of each subject to the whole crew, with its answer. Absent before the first question. */
   approvals: z.array(crewApprovalSchema).exactOptional(),
-  /** The last verdict on a commit of main; `accepted` is of a person. `null`: no verdict, so main must be tested. */
+  /** The last verdict on a commit of main. `accepted`: by a person. `null`: no verdict, so main must be tested. */
   base: z.strictObject({ tip: text, verdict: z.enum(['green', 'red', 'none', 'accepted']), why: text }).nullable(),
   /**
-   * While set, no step is asked for. `budget`: the day's budget is used up, and a start by people also ends the pause.
-   * Otherwise, the agents' provider takes no work.
+   * While set, the floor is not asked for steps. `budget`: the day's budget is used up, and a start by people also ends
+   * the pause. Otherwise, the agents' provider takes no work.
    */
   paused: z.strictObject({ until: instant, why: text, budget: z.literal(true).exactOptional() }).nullable(),
   /**
@@ -563,7 +569,7 @@ export function workerName(index: number): string {
   return index < 26 ? last : workerName(Math.floor(index / 26) - 1) + last;
 }
 
-/** What the program does for a worker outside the store. Each job can be repeated after a crash. */
+/** What Conch does for a worker outside the store. Each job can be repeated after a crash. */
 export type Job = 'prepare' | 'seat' | 'note' | 'measure' | 'test' | 'review' | 'merge' | 'pull' | 'clear';
 
 /**

@@ -55,19 +55,20 @@ export type TestResult = {
 
 /**
  * The conflict of the commit `tip` with main. `landed`: commits of main since the branch began, at most the newest 20.
- * `hunks`: its diff, shortened. `sides`: up to three tickets of main that changed the files; none without meetings.
+ * `hunks`: the conflict's diff, shortened. `sides`: up to three merged tickets that changed the files; none without
+ * meetings.
  */
 export type Conflict = Required<Pick<CrewCommandOf<'CONFLICT'>, 'tip' | 'files' | 'landed' | 'hunks' | 'sides'>>;
 
 /**
  * How a merge ended. `landed`: commits of main since the branch began, at most the newest 20. `moved`: main moved, or
- * the merge may no longer be made.
+ * the crew refused to go on with the merge.
  */
 export type MergeEnd =
   | { readonly how: 'merged'; readonly commit: string }
   | ({ readonly how: 'conflict' } & Conflict)
   | { readonly how: 'red'; readonly output: string; readonly landed: readonly string[] }
-  /** `weakened`: the merged tree reports fewer tests than main, or no number of them. */
+  /** `weakened`: the merged tree reports fewer tests than main, or no number of tests. */
   | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
   | { readonly how: 'moved' };
 
@@ -97,14 +98,14 @@ export type CrewWork = {
   /** Runs the tests of main at a commit. */
   testBase(tip: string): Promise<{ readonly verdict: 'green' | 'red' | 'none'; readonly why: string }>;
   /**
-   * Chooses the worktree and branch of a worker for a ticket. No other ticket with a worktree or a waiting branch has
-   * these names. The result has `base`, or the newest commit that `base` and the branch of an earlier attempt have in
-   * common.
+   * Chooses the worktree and branch of a worker for a ticket. Avoids branches of other tickets that are finished, have
+   * a worktree, or wait for a next worker. The result has `base`, or the newest commit that `base` and the branch of an
+   * earlier attempt have in common.
    */
   place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
   /** Takes the ports of a slot. Resolves with false when the ports cannot be locked, or a program uses one of them. */
   takeSlot(slot: number): Promise<boolean>;
-  /** Takes the ports of a ticket's slot again after a start. */
+  /** Takes the ports of a ticket's slot again after a start of Conch. */
   keepSlot(ticket: Assigned): void;
   /** Makes the worktree, and runs the commands that prepare it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
@@ -122,7 +123,7 @@ export type CrewWork = {
   test(ticket: Assigned): Promise<TestResult>;
   /**
    * Merges a commit of the branch. Calls `started` before the merge is made, and before main gets the merge. When
-   * `started` resolves with false, the merge stops, and tries again at most twice.
+   * `started` resolves with false or main moves, tries again, at most twice.
    */
   merge(ticket: Assigned, order: MergeOrder, started: MergeStarted): Promise<MergeEnd>;
   /**
@@ -139,7 +140,9 @@ export type CrewWork = {
   exists(ticket: Assigned): Promise<boolean>;
   /** Ends the ticket's processes that still run, except those of open sessions and commands. Linux only. */
   endProcesses(ticket: Pick<Assigned, 'session'>): Promise<void>;
-  /** Removes the index and HEAD locks that an ended git left in the worktree. Call it while no agent works there. */
+  /**
+   * Removes index and HEAD locks of git processes that were ended in the worktree. Call it while no agent works there.
+   */
   unlock(ticket: Assigned): Promise<void>;
   /** Resolves with a line for each ref of stored work: the ref, and when the work was stored. */
   kept(): Promise<readonly string[]>;
@@ -155,7 +158,7 @@ export type CrewWork = {
   check(crew: Crew): Promise<readonly string[]>;
   /** Whether a ticket is closed in its source. */
   isClosed(ticket: string): Promise<boolean>;
-  /** Returns the ids in `ids` that the source lists. */
+  /** Returns those of the ticket ids `ids` that the source of tickets lists. */
   known(ids: readonly string[]): Promise<readonly string[]>;
   /** Returns how a line or a commit came to main; `null` when main does not have it. */
   landing(place: LineOrCommit): Promise<Landing | null>;
@@ -185,12 +188,14 @@ export type QuotedMessage = Quotation & Pick<TicketMessage, 'message' | 'channel
 /** The commit to merge. `accepted`: people have accepted that the commit makes tests weaker. */
 export type MergeOrder = { readonly worker: string; readonly tip: string; readonly accepted: boolean };
 
-/** Records that a merge into main begins, or (`lands`) that main gets it. Resolves with false when it may not go on. */
+/**
+ * Records that a merge into main begins, or (`lands`) that main gets it. Resolves with false when the merge must stop.
+ */
 export type MergeStarted = (main: string, lands?: true) => Promise<boolean>;
 
 type TicketPlace = Pick<Assigned, 'worktree' | 'branch' | 'base' | 'from'>;
 
-/** The ticket of a worktree whose work `clear` stores. `slot`: absent when its ports were released before. */
+/** The ticket of a worktree that a worker leaves. `slot`: absent when its ports were released before. */
 export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'> & Partial<Pick<Assigned, 'slot'>>;
 
 /**
@@ -204,7 +209,7 @@ export type LeftWork = {
   readonly goesOn: boolean;
 };
 
-/** Dependencies of a crew. */
+/** What the runner of a crew needs from the rest of Conch. */
 export type CrewPorts = {
   readonly key: string;
   readonly crews: CrewStore;
@@ -228,11 +233,11 @@ export type CrewPorts = {
   readonly restart: (agent: string) => Promise<unknown>;
   /** Closes the sessions of an agent, and ends their processes. */
   readonly rest: (agent: string) => Promise<void>;
-  /** Called with an error that is no result of the work. `words`: the error's message. */
+  /** Called with each error that breaks off a task of the crew, such as a search for tickets. `words`: its message. */
   readonly failed: (error: unknown, words: string) => void;
 };
 
-/** The least time between searches for tickets, in milliseconds. A fact of `SHOWS_TICKETS` ends this time early. */
+/** The least time between searches for tickets, in milliseconds. Some facts, such as a merge, end this time early. */
 const LOOK_MS = 5_000;
 /** Types of facts after which other tickets may be ready. */
 const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
@@ -246,11 +251,11 @@ const SHOWS_TICKETS: ReadonlySet<CrewFact['type']> = new Set([
   'approvalGiven',
 ]);
 const AGAIN_MS = 5_000;
-/** The most attempts to answer a reply whose ticket is not written: about a minute. */
+/** The most attempts to answer a reply whose ticket cannot be written. They take about a minute. */
 const MOST_TRIES = 12;
 const PULL_MS = 60_000;
 const CLAIM_MS = 24 * 3_600_000;
-/** Time between two fetches that no ticket and no merge asks for, in milliseconds. */
+/** The time between routine fetches of main, in milliseconds. Tickets and merges can cause more fetches. */
 const FETCH_MS = 60_000;
 
 /** The UUID of a worker's session for its ticket, another one after each renewal; empty without a ticket. */
@@ -278,7 +283,7 @@ export class CrewRunner {
   #fetchLater: Timer | null = null;
   #claimLater: Timer | null = null;
   #seen: SeenTickets = { listed: [], waiting: 0, ready: [] };
-  /** Why the last round of search, test of main and assignments failed, in words; `null` when it did not. */
+  /** Why the crew's last try to read tickets, test main and assign tickets failed, in words; `null` if it did not. */
   problem: string | null = null;
   #isLookDue = false;
   #isRunning = false;
@@ -326,7 +331,10 @@ export class CrewRunner {
     return state;
   }
 
-  /** Goes on after a start, and adds missing workers. Starts nothing once the runner was stopped. */
+  /**
+   * Continues the crew's work after a start of Conch, and adds missing workers. Starts nothing once the runner was
+   * stopped.
+   */
   async begin(): Promise<void> {
     const { settings, workers, work } = this.#ports;
     await this.give({ type: 'CONFIGURE', settings });
@@ -417,7 +425,7 @@ export class CrewRunner {
   }
 
   /**
-   * Makes a ticket of a message, once. Resolves with the ticket's id. Rejects with words for people. May be repeated.
+   * Makes a ticket of a message, once. Resolves with the ticket's id. Rejects with words for people. Can be repeated.
    */
   async makeOf(quoted: QuotedMessage, by: string): Promise<string> {
     const { message, channel, asker } = quoted;
@@ -453,7 +461,7 @@ export class CrewRunner {
     });
   }
 
-  /** Writes a proposed ticket. Resolves with the ticket's id. Rejects with words for people. May be repeated. */
+  /** Writes a proposed ticket. Resolves with the ticket's id. Rejects with words for people. Can be repeated. */
   async admit(proposal: Proposal, by: string): Promise<string> {
     const ticket = await this.#ports.work.create(proposal);
     await this.give({ type: 'ADMITTED', proposal: proposal.id, by, ticket });
@@ -515,7 +523,7 @@ export class CrewRunner {
     await this.#pause(AGAIN_MS);
   }
 
-  /** Resolves after this time, or earlier when the runner stops. `ends` gets the function that ends the wait. */
+  /** Resolves after `ms`, or earlier when the runner stops. `ends` gets the function that ends the wait. */
   async #pause(ms: number, ends: (resume: () => void) => void = () => undefined): Promise<void> {
     if (!this.#isRunning) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -602,7 +610,9 @@ export class CrewRunner {
     return isThere ? null : { type: 'LOST', worker, why: `its worktree ${ticket.worktree} is gone` };
   }
 
-  /** Tests the work. A conflict that `conflict` finds is resolved first, because this changes the work. */
+  /**
+   * Tests the work. Reports a conflict with main in place of a test result, because its resolution changes the work.
+   */
   async #test({ name, agent, work, unfinished }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
     // A program that the worker left running could hold a port of its slot, or change files under the tests.
@@ -783,7 +793,7 @@ export class CrewRunner {
     const more = touches.length === 0 ? {} : { touches: [...touches] };
     const unplaced = { worktree: '', branch: '', base: base.tip, slot: -1, thread: '', session: randomUUID() };
     const order = { type: 'ASSIGN', worker, ticket: { ...words, ...more, ...unplaced }, deps: [...deps] } as const;
-    // The crew is asked before the ticket gets a claim and a thread.
+    // Checks that the crew accepts the assignment before the ticket gets a claim and a thread.
     const decided = decideCrew(this.state(), order, clock.now());
     if (!decided.ok) return decided.refusal;
     const why = await work.claim(ticket.id);

@@ -113,7 +113,7 @@ export function promptFor(worker: Worker, place: PromptPlace): string {
 const LONGEST_NOTE = 500;
 const MOST_NOTES = 5;
 
-/** Returns the first five discoveries in an agent's lines. If there are more, the fifth says how many. */
+/** Returns the first five discoveries in an agent's lines. If there are more, the fifth says how many are left out. */
 export function notesIn(lines: readonly string[]): readonly string[] {
   const notes = lines
     .flatMap((line) => (line.startsWith(NOTE) ? [line.slice(NOTE.length).trim()] : []))
@@ -149,7 +149,7 @@ function stateWords({ work }: Worker, main: string): string {
   return ` Your branch has ${counted(ahead, 'commit')} that ${main} lacks${files === '' ? '' : `, and ${files}`}.`;
 }
 
-/** The task in the review of a ticket, for its agents. */
+/** The text of the task for the agents of a ticket's review. */
 export function reviewTask(ticket: Assigned): string {
   return `Ticket ${ticket.id}: ${quotedTitle(ticket)}
 ${quoted(ticket)}

@@ -18,7 +18,7 @@ export type PullState = {
   readonly commit: string | null;
   readonly conflicts: boolean;
   readonly remarks: readonly Remark[];
-  /** Names of the red checks of the commit; empty while a check runs, and unless `state` is open. */
+  /** Names of the red checks of the pushed commit; empty while a check runs, and unless `state` is open. */
   readonly red: readonly string[];
 };
 
@@ -64,7 +64,7 @@ const statusesSchema = z
   .looseObject({ statuses: z.array(z.looseObject({ context: z.string(), state: z.string() })) })
   .transform(({ statuses }) => statuses);
 
-/** GitHub's marks of authors whose permissions are asked for. Remarks of all others are ignored. */
+/** GitHub's marks of authors whose permissions Conch looks up. Remarks of authors with another mark are ignored. */
 const TRUSTED: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR']);
 const RED_RUNS: ReadonlySet<string> = new Set(['failure', 'timed_out', 'startup_failure']);
 const RED_STATUSES: ReadonlySet<string> = new Set(['failure', 'error']);

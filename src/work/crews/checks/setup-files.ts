@@ -15,7 +15,7 @@ export type SetupFile = {
   readonly unbound: string | null;
 };
 
-/** Reads files at main, by their paths. Missing ones are left out. */
+/** Returns the texts of files of main by their paths. Leaves out paths without a file. */
 type ReadAtMain = (paths: readonly string[]) => Promise<ReadonlyMap<string, string>>;
 
 const line = z.string().trim().min(1);
@@ -24,7 +24,10 @@ const CURSOR = z.object({ 'setup-worktree': cursorSetup, 'setup-worktree-unix': 
 const CONDUCTOR = z.object({ scripts: z.object({ setup: line }) });
 const EMDASH = z.object({ scripts: z.object({ prepare: line.optional(), setup: line.optional() }) });
 
-/** The commands of each known file, in the order in which the files count. A text alone is the path of a script. */
+/**
+ * Reads the commands of each known setup file. The first file with commands counts. A string in place of an array is
+ * the path of a script.
+ */
 const FORMS: Readonly<Record<string, (json: unknown) => readonly string[] | string>> = {
   '.cursor/worktrees.json': (json) => {
     const { data } = CURSOR.safeParse(json);
@@ -47,7 +50,7 @@ export async function findSetup(read: ReadAtMain): Promise<SetupFile | null> {
     const text = texts.get(file) ?? null;
     const found = text === null ? [] : commandsOf(jsonOrNull(text));
     if (found.length === 0) continue;
-    // A quote in the path would end the word of the shell.
+    // A quote in the path would end the quoted word in the shell command.
     const script = typeof found === 'string' ? posix.join(posix.dirname(file), found.replaceAll("'", '')) : null;
     const commands = typeof found === 'string' ? [`sh '${script}'`] : found;
     const named = script === null ? [...new Set(commands.flatMap(pathsOf))].toSorted() : [script];
@@ -65,7 +68,10 @@ function pathsOf(command: string): readonly string[] {
   return words.filter((word) => !/^(?:\.\.?(?:$|\/)|\/)/.test(word));
 }
 
-/** The environment variables by which setup files find the user's copy, the worktree and the first port. */
+/**
+ * The environment variables by which commands of setup files find the user's copy, the worktree and the slot's first
+ * port.
+ */
 export function setupEnvironment(root: string, worktree: string, port: string): Readonly<Record<string, string>> {
   return {
     ROOT_WORKTREE_PATH: root,

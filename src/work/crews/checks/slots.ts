@@ -6,7 +6,7 @@ import { RUN_MARK } from '../../../lib/marked-processes.ts';
 import type { Assigned } from '../crew.ts';
 
 const PORTS = 20;
-/** The range of all slots: below the ports of outgoing connections, by default from 32,768 on Linux. */
+/** The first and last port of all slots. Outgoing connections use higher ports: by default from 32,768 on Linux. */
 const FIRST_PORT = 12_000;
 const LAST_PORT = 32_767;
 const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT) / PORTS);
@@ -15,18 +15,24 @@ export const FIRST_BASE_SLOT = 1_000;
 /** The number of slots in which main can be tested. */
 export const BASE_SLOTS = 10;
 
-/** The slot of a command, and the session in the mark of its processes. */
+/** Where a command runs: its slot, and the id of the session in the mark of its processes. */
 export type RunPlace = Pick<Assigned, 'slot' | 'session'>;
 
 /** The name in the marks of processes that test main. Marks of other processes have a session's id in its place. */
 export const BASE_RUN = 'main';
 
-/** The mark of the processes of a run. `marks`: the prefix of all marks of a crew. */
+/**
+ * The mark of processes. `run`: the id of a worker's session, or "main" for tests of main. `marks`: the prefix of all
+ * marks of the crew.
+ */
 export function runMark(marks: string, run: string): string {
   return `${marks}${run}`;
 }
 
-/** The environment of a command: the variables of its slot, and the mark of its run. `marks`: see `runMark`. */
+/**
+ * The variables for a command: those of its slot, and the mark of its processes. `marks`: the prefix of all marks of
+ * the crew.
+ */
 export function runEnvironment(crew: { readonly id: string; readonly marks: string }, { slot, session }: RunPlace) {
   return { ...slotEnvironment(crew.id, slot), [RUN_MARK]: runMark(crew.marks, session) };
 }
@@ -47,7 +53,7 @@ function portBase(crew: string, slot: number): number {
   return FIRST_PORT + ((first + slot) % BLOCKS) * PORTS;
 }
 
-/** The slots that a crew has taken. Lock files in the temporary folder keep other crews from their ports. */
+/** The slots that a crew has taken. Lock files in the temporary folder keep other crews from the slots' ports. */
 export class TakenSlots {
   readonly #crew: string;
   readonly #locks = new Map<number, FileLock>();
@@ -64,7 +70,9 @@ export class TakenSlots {
     return false;
   }
 
-  /** Takes a slot, also when programs such as its worker's use the ports. False when the ports cannot be locked. */
+  /**
+   * Takes a slot, also when programs such as its worker's use the ports. Returns false when the ports cannot be locked.
+   */
   keep(slot: number): boolean {
     const lock = this.#locks.get(slot) ?? lockPorts(portBase(this.#crew, slot));
     if (lock !== null) this.#locks.set(slot, lock);

@@ -13,11 +13,13 @@ type Rule = {
   readonly name: string;
   readonly file: string;
   readonly command: string;
-  /** Matches the file's text when the repository has such tests. Absent: the existence of the file is enough. */
+  /**
+   * Matches the file's text when the repository has tests for this runner. Absent: the existence of the file is enough.
+   */
   readonly shows?: RegExp;
 };
 
-/** The runners after package.json, in the order in which `auto` looks for them. */
+/** The test runners besides package.json, in the order in which Conch looks for them. */
 const RULES: readonly Rule[] = [
   { name: 'pytest', file: 'pytest.ini', command: 'python3 -m pytest' },
   { name: 'pytest', file: 'pyproject.toml', command: 'python3 -m pytest', shows: /pytest/ },
@@ -40,8 +42,8 @@ export const RUNNER_FILES: readonly string[] = [
 ];
 
 /**
- * The test runners that files at the root of main show, one for each name. Some files must name tests in their text,
- * such as the target `test` in a Makefile.
+ * Returns the test runners that Conch recognizes by files at the root of main, each name once. Some files must mention
+ * tests in their text, such as the target `test` in a Makefile.
  */
 export function findRunners(read: ReadAtMain): readonly TestRunner[] {
   const found: TestRunner[] = [];

@@ -7,12 +7,12 @@ import { indexEntries } from './kept.ts';
 import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
-/** The user's copy of a repository: for each part, values or digests by name. */
+/** The recorded state of the user's copy of a repository: for each part, values or digests by name. */
 export type CopyPicture = Readonly<Record<CopyPart, ReadonlyMap<string, string>>>;
 type CopyPart = 'head' | 'refs' | 'index' | 'files' | 'stash' | 'config' | 'hooks';
 
 /**
- * Takes a picture of the user's copy: HEAD, refs, index, changed files, stash, local settings and hooks. Leaves out
+ * Records the state of the user's copy: HEAD, refs, index, changed files, stash, local settings and hooks. Leaves out
  * refs of Conch and of workers. Has digests of settings, hooks, stash and index. Of changed files, has state, size,
  * time and mode, not the content. Throws `GitError`.
  */
@@ -40,7 +40,7 @@ export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   };
 }
 
-/** Returns what differs between two pictures, one sentence each. */
+/** Returns what differs between two recorded states of the user's copy, one sentence each. */
 export function differences(before: CopyPicture, after: CopyPicture): readonly string[] {
   return (Object.keys(before) as CopyPart[]).flatMap((part) => {
     const names = [...new Set([...before[part].keys(), ...after[part].keys()])].toSorted();

@@ -82,7 +82,7 @@ type KeptWork = StoredWork & {
   readonly at: number;
 };
 
-/** Lists stored work, in the order of the refs. `under`: a part of the refs, with a slash at its end. */
+/** Lists stored work, in the order of the refs. `under`: the beginning of the refs, with a slash at its end. */
 export async function listKept({ git }: Repository, under = 'refs/conch/kept/'): Promise<readonly KeptWork[]> {
   const fields = ['refname', 'objectname', 'tree', 'parent', 'creatordate:unix'];
   const lines = (await git(['for-each-ref', `--format=${fields.map((field) => `%(${field})`).join('%00')}`, under]))
@@ -106,7 +106,7 @@ export async function newestKept(repository: Repository, refPrefix: string): Pro
   return kept.toSorted((one, other) => numberOf(one.ref) - numberOf(other.ref)).at(-1);
 }
 
-/** Puts stored work into the files of a worktree. Changes nothing and throws `GitError` when it does not fit. */
+/** Puts stored work into the files of a worktree. Changes nothing and throws `GitError` when the work does not fit. */
 export async function applyKept({ env }: Repository, { parent, commit }: KeptWork, worktree: string): Promise<void> {
   const git = gitIn(worktree, env);
   const scratch = await mkdtemp(join(tmpdir(), 'conch-kept-'));
@@ -183,7 +183,8 @@ export async function commitWork(
 }
 
 /**
- * The failed hook in the events that git traced; `null` for none. Leaves out a git that a hook ran: "/" in its `sid`.
+ * Returns the hook that failed, from the events that git traced; `null` for none. Leaves out events of a git that a
+ * hook ran: their `sid` has a "/".
  */
 function refusingHook(events: string): string | null {
   const own = events.split('\n').filter((line) => !/"sid":"[^"]*\//.test(line));
@@ -237,7 +238,7 @@ async function reasonAgainst(worktree: string, path: string): Promise<string | n
 
 type Look = Awaited<ReturnType<typeof lookAt>>;
 
-/** The entries of indexes, by the digest of the index file. */
+/** The entries of git indexes, by the digest of the index file. */
 const ENTRIES = new BoundedMap<string, readonly string[]>(40);
 const MOST_REMEMBERED = 10_000;
 
@@ -311,7 +312,9 @@ async function snapshot(repository: Repository, worktree: string, { keep, seen }
   }
 }
 
-/** Stores the work in submodules, unless `keep` is `null`. Returns new index entries for those with another commit. */
+/**
+ * Stores the work in submodules, unless `keep` is `null`. Returns new index entries for submodules with another commit.
+ */
 async function keptSubmodules(
   repository: Repository,
   entries: readonly string[],

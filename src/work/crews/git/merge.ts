@@ -29,7 +29,7 @@ export async function mainState(repository: Repository): Promise<MainState> {
   try {
     await repository.git(['update-ref', '-d', WAITING, waiting]);
   } catch (error) {
-    // The ref changed after it was read: another call deleted it, or a merge set it to its commit.
+    // The ref changed after it was read: another reader deleted it, or a merge moved it.
     if (!(error instanceof GitError) || (await commitOf(repository, WAITING)) === waiting) throw error;
     return await mainState(repository);
   }
@@ -88,7 +88,7 @@ type ConflictFile = { readonly path: string; readonly main: readonly SideCommit[
 /**
  * The result of a merge. `dropped`: files in `ticketsDir`, without the ticket's own file, whose changes are not in the
  * merge commit. `hunks`: the diff of the files in conflict. `nothing`: `tip` has the commit already. `refused`: `files`
- * add the marker.
+ * add the forbidden text `marker`.
  */
 export type MergeResult =
   | { readonly kind: 'merged'; readonly commit: string; readonly dropped: readonly string[] }
@@ -252,7 +252,10 @@ async function sideOf(git: Git, without: string, tip: string, path: string): Pro
   });
 }
 
-/** Returns the merge commit whose second parent is `commit`, on main or waiting, after `from`; `null` when none is. */
+/**
+ * Returns the merge commit whose second parent is `commit`, after `from`, on main or waiting for the user's copy;
+ * `null` when there is none.
+ */
 export async function findMerge(
   { git }: Repository,
   commit: string,
@@ -270,7 +273,7 @@ export type LineOrCommit = { readonly file: string; readonly line: number } | { 
  */
 export type Landing = Readonly<Record<'commit' | 'landed' | 'subject' | 'ticket', string>>;
 
-/** Finds how a line or a commit came to main. `null`: the commit `tip` of `mainState` does not have it. */
+/** Finds how a line or a commit came to main. `null`: neither main nor merged work that waits for it has the commit. */
 export async function findLanding(repository: Repository, place: LineOrCommit): Promise<Landing | null> {
   const { git } = repository;
   const { tip } = await mainState(repository);

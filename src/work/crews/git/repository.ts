@@ -50,7 +50,7 @@ export type RepositoryOptions = {
 const HELD = new Set<FileLock>();
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
-/** The longest that a remote may take, in milliseconds. */
+/** The timeout of git with a remote, in milliseconds. */
 export const REMOTE_LIMIT_MS = 300_000;
 
 /**
@@ -138,7 +138,7 @@ export async function fileIn(
   return (await filesIn(repository, commit, [path])).get(path) ?? null;
 }
 
-/** As `filesIn`, without symbolic links, whose text is in another place. */
+/** Returns the texts of files in a commit, by their paths. Leaves out missing files and symbolic links. */
 export async function plainFilesIn(
   repository: Pick<Repository, 'git' | 'objects'>,
   commit: string,
@@ -156,7 +156,7 @@ export async function filesIn(
   commit: string,
   paths: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  // A path with a newline would be two requests.
+  // git would read a path with a newline as two requests.
   const asked = paths.filter((path) => !path.includes('\n'));
   const texts = await blobsOf(
     repository,
@@ -240,7 +240,7 @@ export const STATUS = 'status --porcelain=v2 --branch --no-ahead-behind -z --no-
   ' ',
 );
 
-/** Returns the output without white space at its end; `null` when git ends with this exit code. */
+/** Resolves with the text of `running`, without white space at its end; `null` when git ends with this exit code. */
 export async function unless(exitCode: number, running: Promise<string>): Promise<string | null> {
   try {
     return (await running).trimEnd();
@@ -345,7 +345,7 @@ function lockRepository(root: string, commonDir: string, excluded: readonly stri
   };
 }
 
-/** Adds lines to the common exclude file, once each. */
+/** Adds lines to git's file `info/exclude`, which all worktrees share. Leaves out lines that it has. */
 export function excludePaths(commonDir: string, lines: readonly string[]): void {
   const file = join(commonDir, 'info/exclude');
   const text = existsSync(file) ? readFileSync(file, 'utf8') : '';

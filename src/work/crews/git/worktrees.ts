@@ -143,9 +143,9 @@ async function register(repository: Repository, folder: string, branch: string):
 }
 
 /**
- * Removes one registration and its folder; does nothing when git knows no such worktree. git refuses a worktree with
- * changes or submodules, except when `stored` names the tree that holds all its files now. Throws `GitError` or
- * `KeepError`.
+ * Removes a worktree: its registration in git and its folder. Does nothing when git knows no such worktree. git refuses
+ * a worktree with changes or submodules, except when `stored` names the tree that holds all its files now. Throws
+ * `GitError` or `KeepError`.
  */
 export async function removeWorktree(
   repository: Repository,

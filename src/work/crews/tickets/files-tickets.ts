@@ -13,7 +13,7 @@ import type { ListedTicket, NewTicket, Ticket, TicketSource } from './ticket.ts'
 /**
  * Tickets in files of the repository, in the format of tk. Reads a file from the user's copy, or from main if only main
  * has it. A ticket that is closed in either is closed. A file on main is closed by a commit on main. A file that only
- * the user's copy has is written anew.
+ * the user's copy has is closed there, without a commit.
  */
 export function filesTickets(repository: Repository, dir: string): TicketSource {
   const folder = join(repository.root, dir);

@@ -35,7 +35,7 @@ const eventSchema = z.looseObject({
   actor: accountSchema.nullish(),
   label: z.looseObject({ name: z.string() }).nullish(),
 });
-/** The versions of an issue's text, the first one included. The REST API has none of them. */
+/** A query for the versions of an issue's text, the first one included. The REST API has none of them. */
 const EDITS = `query($owner: String!, $repo: String!, $number: Int!) { repository(owner: $owner, name: $repo) {
   issue(number: $number) { userContentEdits(first: 100) { totalCount nodes { editedAt editor { login } } } } } }`;
 const versionSchema = z.looseObject({ editedAt: z.string(), editor: accountSchema.nullish() });
@@ -73,7 +73,10 @@ class GitHubTickets implements TicketSource {
   /** Why the label of an issue does not count, by issue and its last change; `null` when it counts. */
   readonly #labelled = new Map<string, string | null>();
   #last: { readonly at: number; readonly listed: Listed } | null = null;
-  /** Claims of other crews by issue, with the assignees of the issue at the next listing; `null` before that. */
+  /**
+   * Claims of other crews by issue. `assignees`: those of the issue at the first listing after the claim was found;
+   * `null` before.
+   */
   readonly #claims = new Map<number, Claim & { readonly assignees: string | null }>();
   readonly #unassigned = new Set<number>();
 
@@ -158,7 +161,10 @@ class GitHubTickets implements TicketSource {
     return claim === undefined || !lasts ? null : claimWords(claim);
   }
 
-  /** Creates an issue, or finds it by its marker. Rejects if GitHub left out the label. */
+  /**
+   * Creates an issue, or finds the one that an earlier call created, by its marker. Rejects if GitHub left out the
+   * label.
+   */
   async create({ key, title, text, deps, from }: NewTicket): Promise<{ readonly id: string; readonly file: null }> {
     const { label: name } = this.#plan;
     const marker = `<!-- conch proposal=${key} -->`;
@@ -216,7 +222,7 @@ class GitHubTickets implements TicketSource {
     const found: Ticket[] = [];
     for (const id of missing) {
       const issue = await this.#issue(numberOf(id));
-      // The crew may not start this issue if it is open, so tickets that depend on the issue wait.
+      // The crew never starts an open issue found here. As in progress, it keeps tickets that depend on it waiting.
       if (issue !== null)
         found.push({ ...ticketOf(issue), deps: [], status: issue.state === 'closed' ? 'closed' : 'in_progress' });
     }

@@ -36,7 +36,7 @@ export type TicketSource = {
   closingFile(id: string, commit: string): Promise<FileText | null>;
   /**
    * Writes a new ticket, once for each `key`. Resolves with its id, and with its file where the caller must commit the
-   * file after `commit`. Absent: tickets are only read.
+   * file on top of `commit`. Absent: tickets are only read.
    */
   create?(order: NewTicket, commit: string): Promise<{ readonly id: string; readonly file: FileText | null }>;
   /**
@@ -53,7 +53,7 @@ export type TicketSource = {
   finish?(id: string): Promise<boolean>;
   /**
    * Adds a note to a ticket, also a closed one, only once. Resolves with the ticket's file where the caller must commit
-   * it after `commit`, else with `null`. Absent: tickets are only read.
+   * it on top of `commit`, else with `null`. Absent: tickets are only read.
    */
   note?(id: string, note: string, commit: string): Promise<FileText | null>;
   /**
@@ -72,7 +72,7 @@ export async function isClosed(source: TicketSource, ticket: string): Promise<bo
 
 type SortedTickets = {
   readonly ready: readonly Ticket[];
-  /** How many wait for their dependencies, or for other tickets that change the same files. */
+  /** The number of open tickets that wait for their dependencies, or for other tickets that change the same files. */
   readonly waiting: number;
   readonly listed: readonly ListedTicket[];
 };
@@ -159,7 +159,9 @@ function endlessIn(byId: ReadonlyMap<string, Ticket>): ReadonlySet<string> {
   return new Set(waitsFor.keys());
 }
 
-/** Whether a pattern of one list may match the same file as a pattern of the other list, judged as in `overlaps`. */
+/**
+ * Whether a pattern of one list may match the same file as a pattern of the other list, judged before their wildcards.
+ */
 export function overlap(some: readonly string[], others: readonly string[]): boolean {
   return some.some((glob) => others.some((other) => overlaps(glob, other)));
 }

@@ -4,9 +4,9 @@ import type { TicketSource } from './ticket.ts';
 type AskTk = (args: readonly string[]) => Promise<string>;
 
 /**
- * Tickets of the program tk, read from their files as in the kind "files". A ticket without dependencies starts only if
- * `tk ready` lists it as open. `tk close` runs after a finished ticket's file in the user's copy says closed, so that
- * tk changes no file before main does. `isClosed`: whether the file in the user's copy says closed.
+ * Tickets of the program tk. `files`: the source that reads and writes their files. A ticket without dependencies
+ * starts only if `tk ready` lists it as open. `tk close` runs after a finished ticket's file in the user's copy says
+ * closed, so that tk changes no file before main does. `isClosed`: whether the file in the user's copy says closed.
  */
 export function tkTickets(files: TicketSource, ask: AskTk, isClosed: (id: string) => Promise<boolean>): TicketSource {
   return {
