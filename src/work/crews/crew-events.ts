@@ -109,7 +109,10 @@ const COMMANDS = {
   REFUSED: { worker, why: text, weakened: z.literal(true).exactOptional() },
   /** The pull request for a commit of the branch is open. `head`: the commit that was pushed. */
   PULLED: { worker, tip: text, head: text, number: z.int(), url: text },
-  /** A pull request has red checks, comments or a conflict with main. `told`: ids of those in `about`. */
+  /**
+   * A pull request has red checks, comments or a conflict with main. `told`: ids of the checks, comments and conflict
+   * in `about`.
+   */
   PULL_RETURNED: { worker, number: z.int(), kind: z.enum(['step', 'conflict']), told: z.array(text), about: text },
   /** The service reports that the pull request was merged into main as `commit`. */
   PULL_MERGED: { worker, ticket: text, number: z.int(), commit: text },

@@ -221,15 +221,15 @@ function valid(crew: Crew, offers: readonly Offer[]): readonly CrewButton[] {
 type ButtonSubject = 'question' | 'ticket' | 'merge';
 
 /**
- * The number in the buttons of a worker: the instant when its question or ticket began; 0 for none. For `merge`, the
- * `commitMark` of the commit; while people are asked, of the commit and the instant of the question.
+ * The number in the buttons of a worker: the instant when its question or ticket began; 0 for none. For `merge`, a
+ * number made from the commit; while people are asked, from the commit and the instant of the question.
  */
 export function buttonMark({ ticket, waiting, work }: Worker, of: ButtonSubject): number {
   if (of === 'merge') return commitMark(waiting === null ? work?.tip : `${work?.tip} ${waiting.since}`);
   return (of === 'ticket' ? ticket?.at : waiting?.since) ?? 0;
 }
 
-/** The number in buttons about a commit. */
+/** The number in buttons about a commit, made from the text `commit`. */
 export function commitMark(commit = ''): number {
   return Number.parseInt(shortDigest(commit).slice(0, 12), 16);
 }

@@ -267,7 +267,7 @@ export function sessionOf({ ticket, renewals }: Pick<Worker, 'ticket' | 'renewal
   return [...parts, `${variant}${digest.slice(17, 20)}`, digest.slice(20, 32)].join('-');
 }
 
-/** Carries out one crew: searches for tickets, assigns them, and does the jobs that its workers wait for. */
+/** Runs one crew: searches for tickets, assigns them, and does the jobs that its workers wait for. */
 export class CrewRunner {
   readonly #ports: CrewPorts;
   readonly #alarm: Alarm;
@@ -355,7 +355,7 @@ export class CrewRunner {
     this.#isRunning = true;
     for (const reply of this.state().replies ?? []) this.#do(this.#answer(reply));
     this.#renewClaims();
-    // A stopped crew searches once, too, so that people see its tickets.
+    // A stopped crew searches for tickets once, too, so that people see them.
     this.#look();
     this.#round(this.state());
   }

@@ -269,7 +269,8 @@ export async function findMerge(
 export type LineOrCommit = { readonly file: string; readonly line: number } | { readonly commit: string };
 
 /**
- * How `commit` came to main. `landed`: the commit of main that brought it, with its subject and ticket, '' for none.
+ * How `commit` came to main. `landed`: the commit of main that brought it. `subject` and `ticket`: those of `landed`;
+ * '' for no ticket.
  */
 export type Landing = Readonly<Record<'commit' | 'landed' | 'subject' | 'ticket', string>>;
 

@@ -32,7 +32,7 @@ export type TicketSource = {
   list(): Promise<{ readonly tickets: readonly Ticket[]; readonly unreadable: readonly ListedTicket[] }>;
   /** Whether a ticket is closed. Absent: `list` has the closed tickets, too. */
   isClosed?(id: string): Promise<boolean>;
-  /** The file of a ticket at a commit, with its text changed to closed; `null` when the commit has no such file. */
+  /** The file of a ticket at a commit, with the status changed to closed; `null` when the commit has no such file. */
   closingFile(id: string, commit: string): Promise<FileText | null>;
   /**
    * Writes a new ticket, once for each `key`. Resolves with its id, and with its file where the caller must commit the
@@ -47,8 +47,8 @@ export type TicketSource = {
   /** Releases the claim of a ticket that is not worked on any more. */
   released?(id: string): Promise<void>;
   /**
-   * Tells the program of tickets that a finished ticket is closed. Resolves with false when it is too early. Called
-   * until it resolves with true. Absent: there is no such program.
+   * Tells the program that manages the tickets that a finished ticket is closed. Resolves with false when it is too
+   * early. Called until it resolves with true. Absent: there is no such program.
    */
   finish?(id: string): Promise<boolean>;
   /**
@@ -57,8 +57,8 @@ export type TicketSource = {
    */
   note?(id: string, note: string, commit: string): Promise<FileText | null>;
   /**
-   * Called after a ticket was merged, or with `commit` `null` when no change was needed. Called until it resolves,
-   * while `list` has the ticket as not closed.
+   * Closes a finished ticket where neither a commit on main nor people do it. `commit`: its merge; `null` when no change
+   * was needed. Called until it resolves, while `list` has the ticket as not closed.
    */
   closed(id: string, commit: string | null): Promise<void>;
 };
