@@ -85,7 +85,7 @@ const COMMANDS = {
   /**
    * The worker's commit `tip` conflicts with main: found before its tests, or by its merge. `landed`: lines on commits
    * of main since the branch began, at most 20. `hunks`: the conflict's diff, shortened. `sides`: up to three merged
-   * tickets that changed these files, by file, then newest first.
+   * tickets that changed these files, ordered by file, for each file the newest first.
    */
   CONFLICT: {
     worker,
@@ -148,7 +148,7 @@ const COMMANDS = {
   PROPOSE: { worker, ...proposalSchema.omit({ id: true, from: true }).shape },
   /** A person makes a ticket of a message. */
   PROPOSE_MESSAGE: { ...sourceSchema.shape, ...proposalSchema.omit({ id: true, from: true }).shape },
-  /** A person asks by a reply that a ticket made from a message waits for other tickets. */
+  /** A person's reply asks a ticket made from a message to wait for other tickets. */
   REPLY: replySchema.shape,
   /**
    * The reply `message` was checked. `why`: why the ticket cannot wait for the tickets that the reply names; empty if

@@ -133,7 +133,7 @@ function workerQuestion(crew: Crew, worker: Worker): string {
   return `✋ ${waitWords(crew, worker)}${about} ${choices.join(' · ')}`;
 }
 
-/** The line for a fact; `null` for facts that people need not read. `crew`: the state after the command. */
+/** The line for people about a fact; `null` for facts that they need not read. `crew`: the state after the command. */
 export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (fact.type === 'paused') return pausedLine(crew, fact);
   if (fact.type === 'noted') return notedLine(crew, fact);

@@ -123,7 +123,7 @@ export type CrewWorkPorts = {
     folder: string,
     options: { readonly set: Readonly<Record<string, string>>; readonly limitMs: number },
   ) => Promise<CommandRun>;
-  /** Ends the processes whose mark `isMeant` accepts, except those of open sessions and commands. */
+  /** Ends the processes whose mark `isMeant` accepts, except those of open sessions and running commands. */
   readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
   /** Returns what people answered to a question; `null` while they have not. Asks them when the question is new. */
   readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;

@@ -29,7 +29,7 @@ import type {
   Worker,
 } from './crew.ts';
 
-/** A ticket that may be started: its id, texts, file patterns and dependencies. */
+/** A ticket that can start: its id, texts, file patterns and dependencies. */
 export type StartableTicket = Pick<Assigned, 'id' | 'title' | 'text'> & Pick<Ticket, 'touches' | 'deps'>;
 
 /** The result of a search for tickets. `tip`: the commit of main. `listed`: tickets that cannot start, with reasons. */

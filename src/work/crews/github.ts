@@ -59,8 +59,8 @@ export class GitHubRequests {
   }
 
   /**
-   * Whether an account may write; remembered for ten minutes. GitHub's marks COLLABORATOR and MEMBER do not tell: such
-   * authors may have read access only.
+   * Whether an account has write access to the repository; remembered for ten minutes. GitHub's marks COLLABORATOR and
+   * MEMBER do not tell: such authors can have read access only.
    */
   async mayWrite(username: string): Promise<boolean> {
     const known = this.#rights.get(username);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GitHubRefusal, GitHubRequests, accountSchema } from './github.ts';
 import type { AskGitHub, GitHubPlace } from './github.ts';
 
-/** A remark of a reviewer who may write. `place`: the file, with the line if known; or empty. */
+/** A remark of a reviewer with write access. `place`: the file, with the line if known; or empty. */
 export type Remark = {
   readonly id: string;
   readonly author: string;
@@ -93,7 +93,9 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
   };
 }
 
-/** Reviews that comment or request changes, then comments on the diff: those with a text, by people who may write. */
+/**
+ * Reviews that comment or request changes, then comments on the diff: those with a text, by people with write access.
+ */
 async function remarksOf(requests: GitHubRequests, number: number): Promise<readonly Remark[]> {
   const route = 'GET /repos/{owner}/{repo}/pulls/{pull_number}';
   const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, z.array(remarkSchema));

@@ -274,7 +274,10 @@ export type LineOrCommit = { readonly file: string; readonly line: number } | { 
  */
 export type Landing = Readonly<Record<'commit' | 'landed' | 'subject' | 'ticket', string>>;
 
-/** Finds how a line or a commit came to main. `null`: neither main nor merged work that waits for it has the commit. */
+/**
+ * Finds how a line or a commit came to main. `null`: main does not have it. Merged work that waits for the user's copy
+ * counts as main.
+ */
 export async function findLanding(repository: Repository, place: LineOrCommit): Promise<Landing | null> {
   const { git } = repository;
   const { tip } = await mainState(repository);

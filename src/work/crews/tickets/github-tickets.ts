@@ -56,9 +56,9 @@ type Claim = { readonly comment: number; readonly by: string; readonly until: st
 const CLAIM = /<!-- conch claim by=(\S+) until=(\S+) -->/;
 
 /**
- * Issues of a repository on GitHub that have a label, if somebody who may write set it, and nobody without this right
+ * Issues of a repository on GitHub that have a label, if somebody with write access set it, and nobody without it
  * changed the title or the text since. A ticket is claimed by a comment with a lease of seven days. Of several
- * unexpired claims by accounts that may write, the one with the lowest comment id counts. A line that begins with
+ * unexpired claims by accounts with write access, the one with the lowest comment id counts. A line that begins with
  * "Depends on #12" or "Blocked by #12" is a dependency.
  */
 export function gitHubTickets(ask: AskGitHub, plan: GitHubPlan): TicketSource {
@@ -222,7 +222,7 @@ class GitHubTickets implements TicketSource {
     const found: Ticket[] = [];
     for (const id of missing) {
       const issue = await this.#issue(numberOf(id));
-      // The crew never starts an open issue found here. As in progress, it keeps tickets that depend on it waiting.
+      // An open issue found here is never started. Listed as in progress, it makes its dependents wait.
       if (issue !== null)
         found.push({ ...ticketOf(issue), deps: [], status: issue.state === 'closed' ? 'closed' : 'in_progress' });
     }

@@ -160,7 +160,8 @@ function endlessIn(byId: ReadonlyMap<string, Ticket>): ReadonlySet<string> {
 }
 
 /**
- * Whether a pattern of one list may match the same file as a pattern of the other list, judged before their wildcards.
+ * Whether a pattern of one list may match the same file as one of the other list. Compares them up to their first
+ * wildcards.
  */
 export function overlap(some: readonly string[], others: readonly string[]): boolean {
   return some.some((glob) => others.some((other) => overlaps(glob, other)));
