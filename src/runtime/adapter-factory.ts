@@ -20,7 +20,7 @@ type PlatformsParts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly store: FloorStore;
-  /** The present configuration; `config` is the one at the start. */
+  /** Returns the present configuration. A reload replaces it. */
   readonly current: () => Config;
   readonly database: NonNullable<ConsoleOptions['database']>;
   /** The MCP servers that need a login. */
@@ -36,16 +36,16 @@ export type Platforms = {
   /** Ids of operators without an entry in the configuration: the user of this machine's page. */
   readonly localOperators: readonly string[];
   /**
-   * Claims the tokens for this process. When another process on this machine uses one, throws an `AdapterError`; with a
-   * store in PostgreSQL, logs a warning instead. Throws a `StoreError` when the lock file of a token belongs to another
-   * user.
+   * Claims the tokens of Discord and Slack for this process. When another process on this machine uses one, throws an
+   * `AdapterError`; with a store in PostgreSQL, logs a warning instead. Throws a `StoreError` when the lock file of a
+   * token belongs to another user.
    */
   readonly claim: () => void;
-  /** Gives up the claims, so that another process can claim the tokens. */
+  /** Releases the claimed tokens, so that another process can claim them. */
   readonly release: () => void;
 };
 
-/** Makes the adapters. Libraries of platforms without a channel are not loaded. */
+/** Makes the adapters of the chat platforms. Libraries of platforms without a channel are not loaded. */
 export async function createPlatforms(parts: PlatformsParts): Promise<Platforms> {
   const { config } = parts;
   const page = config.adapters.console.enabled ? openConsole(parts) : null;
@@ -77,7 +77,8 @@ function claims(
         if (token === null || !adapters.some(({ name }) => name === adapter)) continue;
         const claim = lockInstance(token.reveal());
         if (claim !== null) claimed.push(claim);
-        // A former leader of a shared store that stands still keeps its token, and ends when it wakes.
+        // The other process may be a frozen former leader of the shared store. It ends when it wakes, so this one only
+        // warns.
         else if (config.store !== undefined) log.warn({ adapter }, ALREADY_USED[adapter]);
         else throw new AdapterError(ALREADY_USED[adapter], { adapter });
       }

@@ -27,30 +27,34 @@ import type { Plans } from '../turns/channel-plan.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 
 const SECOND_MS = 1_000;
-/** The owner under which definitions of servers' tools are stored. */
+/** The owner under which definitions of MCP servers' tools are stored. */
 const TOOLS = 'tools';
 /** The most coding agents that start at once: each start takes seconds of a core and hundreds of megabytes. */
 const STARTS = 3;
 
-/** What all backends share. */
+/** Dependencies of all backends. */
 export type BackendsParts = {
   readonly config: Config;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  /** Stores definitions of servers' tools. */
+  /** Stores the definitions of MCP servers' tools. */
   readonly texts?: Pick<KeptTexts, 'recall' | 'remember'>;
   /** Logins at MCP servers; absent: no logins. */
   readonly logins?: ServerLogins;
   /**
-   * Called for every session of a local coding agent, with the release that it reports; `null` when it reports none.
+   * Called for every session of a local coding agent. `program`: the release that the agent reports; `null` when it
+   * reports none.
    */
   readonly opened?: (agent: AgentConfig, program: string | null) => void;
   /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
 };
 
-/** Warns once of every release of a coding agent that no check has seen ask before it acts. */
+/**
+ * Returns a function that logs a warning once for each agent and release, unless its last `conch agent check` showed
+ * that the agent asks before it acts.
+ */
 export function warnOfUnchecked({
   config,
   log,
@@ -66,7 +70,7 @@ export function warnOfUnchecked({
 
 /** The backends of a configuration. */
 export type Backends = {
-  /** The backend of an agent of a loaded configuration. */
+  /** Makes the backend of an agent. The agent's configuration must be loaded. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
   /** Loads only the code of the backends that agents and crews use. Then puts the configuration in force. */
   load(config: Config): Promise<void>;
@@ -76,7 +80,7 @@ export type Backends = {
   stop(): Promise<void>;
 };
 
-/** Prepares the backends. */
+/** Loads the code of the backends that the configuration uses. */
 export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const makers = new Map<string, Maker>();
   const doors: Doors = { host: null, serverTools: null, closing: [] };
@@ -116,8 +120,9 @@ export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor'
 }
 
 /**
- * Returns the plan of each floor, its settings and seats. `config` has the threads, too. With remote agents `word` is
- * `null`, so that each start checks all floors: a remote agent may be gone.
+ * Returns the plan of each floor: its settings and seats. `configured`: the loaded configuration. `config`: the same
+ * with threads and with workers of crews. With remote agents, each start checks all floors, because a remote agent may
+ * be gone.
  */
 export function plansOf(
   { configured, config }: { readonly configured: Config; readonly config: Config },
@@ -152,10 +157,10 @@ export function keptBackends(make: Backends['backendFor'], config: () => Config)
   };
 }
 
-/** The parts of all backends, with `inForce`: the present configuration, which a reload replaces. */
+/** Dependencies of all backends. `inForce` returns the present configuration, which a reload replaces. */
 type SharedParts = BackendsParts & {
   readonly inForce: () => Config;
-  /** An agent whose backend was asked for, also one of a crew; `undefined` for none. */
+  /** An agent, also of a crew, whose backend was made; `undefined` for other ids. */
   readonly agentOf: (id: AgentId) => AgentConfig | undefined;
 };
 
@@ -164,8 +169,8 @@ type Maker = (agent: AgentConfig) => AgentBackend;
 type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>;
 
 /**
- * What several agents share: the server for remote agents, and the pool of MCP servers; each `null` until an agent
- * needs it. `closing`: functions that `stop` calls.
+ * Servers that several agents share: the server for remote agents, and the pool of MCP servers. Each is `null` until a
+ * backend needs it. `closing`: functions to call at the end of the program.
  */
 type Doors = { host: RemoteHost | null; serverTools: ServerTools | null; readonly closing: (() => Promise<void>)[] };
 
@@ -324,7 +329,10 @@ async function command(parts: BackendsParts): Promise<Maker> {
   );
 }
 
-/** The gate before the folder of a local agent: open for the workers of a trusted crew. */
+/**
+ * Returns the gate that decides whether a local agent may start in its folder. It is open for the workers of a trusted
+ * crew.
+ */
 function gateOf({ trust }: BackendsParts, agent: AgentConfig): { readonly gate?: FolderGate } {
   if (agent.crew !== undefined && agent.trusted === true) return { gate: OPEN_GATE };
   const folder = folderOf(agent);
@@ -358,8 +366,8 @@ async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
 }
 
 /**
- * Tool kinds that an agent with one process for all channels is denied, and must ask for. Denials of one channel alone
- * are decided when the agent asks.
+ * Returns the tool kinds that an agent is denied, and those that it must ask for. Its one process serves all channels:
+ * a denial of one channel alone is decided when the agent asks.
  */
 function heldTo(config: Config, agent: AgentConfig): Record<'denied' | 'asked', readonly ToolKind[]> {
   const denied = kindsDenied(toolRulesOf(config, agent, null));
@@ -381,7 +389,7 @@ async function openHost({ config, inForce, clock, timers, log }: SharedParts): P
       ? {}
       : { tls: { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') } }),
     tokens: openTokenBook(config.dataDir),
-    // Also expects workers of crews without a ticket, which have no seat.
+    // A remote worker of a crew is expected also while it has no ticket, and so no seat.
     expects: (agent) => connectsItself(inForce(), agent),
     heartbeatMs: config.turnConfig.heartbeatSeconds * SECOND_MS,
     heartbeatTimeoutMs: config.turnConfig.heartbeatTimeoutSeconds * SECOND_MS,

@@ -54,20 +54,20 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly onBroken: (error: unknown) => void;
   /** False while another process may serve the channels in place of this one. Default: always true. */
   readonly mayAct?: () => boolean;
-  /** The longest delivery of pending entries at a shutdown, in milliseconds. Default: `DRAIN_MS`. */
+  /** The longest delivery of pending outbox entries at a shutdown, in milliseconds. Default: `DRAIN_MS`. */
   readonly drainMs?: number;
   /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
   readonly trust?: FolderTrust;
 };
 
-/** The most rounds of delivery at a shutdown, and their default limit in milliseconds. */
+/** The most rounds of outbox delivery at a shutdown, and the default limit of all rounds in milliseconds. */
 const DRAIN_ROUNDS = 20;
 const DRAIN_MS = 7_000;
 
-/** Backoff while the disk is full or another process writes to the database. */
+/** Backoff of retries while the disk is full or another process writes to the database. */
 const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
 
-/** The delay of entries for agents during a shutdown, in milliseconds. The program ends before it has passed. */
+/** The delay of outbox entries for agents during a shutdown, in milliseconds. The program ends before it has passed. */
 const AFTER_SHUTDOWN_MS = 3_600_000;
 
 /**
@@ -121,7 +121,8 @@ export class App {
     this.#show = createShowing(parts.adapters, this.#floors);
     this.#manager = new TurnManager({
       ...parts,
-      // The manager tries the deadline again after a failure that will pass. Any other failure ends the program.
+      // After a failure that will pass, the manager tries the floor's deadline again. Any other failure ends the
+      // program.
       failed: (error) => void (willPass(error) || parts.onBroken(error)),
       addressed: this.#floors.addressed,
       opensReview: (message) => this.reviews.arrived(message),
@@ -212,8 +213,8 @@ export class App {
   }
 
   /**
-   * Starts on this machine. Resolves when messages are accepted from platforms without `losesEvents`. `connect`
-   * connects the others. Floors with work in progress resume in `connect`, or before their next command.
+   * Starts agents, and the platforms without `losesEvents`. Resolves when messages are accepted from these platforms.
+   * `connect` connects the others. Floors with work in progress resume in `connect`, or before their next command.
    */
   async start(): Promise<void> {
     this.#connectTrust();
@@ -233,8 +234,8 @@ export class App {
   }
 
   /**
-   * Connects the other platforms, with retries, then opens the crews. Rejects with an `AdapterError` when a platform
-   * refuses for good.
+   * Connects the platforms with `losesEvents`, with retries, then opens the crews. Rejects with an `AdapterError` when
+   * a platform refuses for good.
    */
   async connect(): Promise<void> {
     const connected = this.#startUp.connect();
@@ -266,7 +267,7 @@ export class App {
   async reload(next: Config): Promise<void> {
     this.#configured = next;
     await this.#reconfigure();
-    // Jobs of changed crews may take minutes to end.
+    // Not awaited: jobs of changed crews may take minutes to end.
     if (this.#hasCrews) void this.crews.begin().catch(this.#parts.onBroken);
   }
 

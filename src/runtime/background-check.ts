@@ -6,7 +6,7 @@ import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
 import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Log } from './log.ts';
 
-/** A running check in another process. */
+/** A check of the database that runs in another process. */
 export type CheckUnderWay = {
   /** The problems, one sentence each. Rejects when the check itself failed. */
   readonly found: Promise<readonly string[]>;
@@ -28,10 +28,10 @@ type LastCheck = { readonly at: Instant; readonly problems: readonly string[] };
 
 const lastCheck = z.object({ at: z.number(), problems: z.array(z.string()) });
 
-/** The owner and the name under which the result is stored. */
+/** The owner and the name under which the result of the last check of the database is stored. */
 export const CHECKED = { owner: 'conch', name: 'checked' } as const;
 
-/** The least delay of a check after the start, and the time between two checks, in milliseconds. */
+/** The shortest time from the start of Conch to the first check, and the time between two checks, in milliseconds. */
 const FIRST_MS = 10_000;
 const EVERY_MS = 7 * 86_400_000;
 
@@ -39,8 +39,9 @@ const EVERY_MS = 7 * 86_400_000;
 const MOST_PROBLEMS = 20;
 
 /**
- * Checks the rows of the whole database while Conch runs: soon after a start that followed a crash, a check with
- * problems or no check, and a week after each check. Logs up to `MOST_PROBLEMS` problems as errors.
+ * Checks the rows of the whole database while Conch runs, a week after each check. Checks soon after a start when Conch
+ * had crashed, when the last check found problems, or when there was none. Logs up to `MOST_PROBLEMS` problems as
+ * errors.
  */
 export class BackgroundCheck {
   readonly #parts: BackgroundCheckParts;
@@ -105,7 +106,7 @@ export class BackgroundCheck {
   }
 }
 
-/** The result of the last check; `null` when there was none. */
+/** The result of the last check of the database; `null` when there was none. */
 export function readLastCheck(texts: Pick<KeptTexts, 'recall'>): LastCheck | null {
   const kept = texts.recall(CHECKED.owner, CHECKED.name);
   return kept === null ? null : lastCheck.parse(JSON.parse(kept));

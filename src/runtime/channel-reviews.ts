@@ -73,8 +73,8 @@ export class ChannelReviews extends Reviews {
   }
 
   /**
-   * Continues open reviews, and deletes the leftovers of ended ones. Calls `arrived` for the first held message of each
-   * channel whose configured order is `review`, if a person wrote that message.
+   * Continues open reviews, and deletes the leftovers of ended ones. In each channel whose configured order is
+   * `review`, handles the first held message like a new one: it can open a review. Only a message of a person does.
    */
   override begin(): void {
     super.begin();
@@ -97,8 +97,8 @@ export class ChannelReviews extends Reviews {
   }
 
   /**
-   * Opens a review for a person's message, if the channel's order is `review`, its configuration names both agents, and
-   * its floor has no open task.
+   * Opens a review for a person's message, if the channel's order is `review`, its configuration names a primary agent
+   * and a reviewer, and its floor has no open task.
    */
   async arrived(message: HumanMessage): Promise<void> {
     const { channel, author } = message;
@@ -148,7 +148,10 @@ function taskOf({ text }: Pick<HumanMessage, 'text'>): string {
   return text.trim() === '' ? '(the message has no text)' : text.slice(0, LONGEST_TASK).toWellFormed();
 }
 
-/** The folder for the files that reviewers read, in a data folder. The path has no links, as git names folders. */
+/**
+ * Returns the folder in the data folder for the files that reviewers read. Links in the data folder's path are
+ * resolved, because git names folders without links.
+ */
 function scratchIn(dataDir: string): string {
   return join(withoutLinks(dataDir), 'reviews');
 }
@@ -158,8 +161,8 @@ function withoutLinks(folder: string): string {
 }
 
 /**
- * Deletes the leftovers of ended reviews, as `sweepReviews` does. Returns the number of reviews whose stored work is
- * deleted. `isDryRun` only counts.
+ * Deletes the leftovers of ended reviews: folders of reviewers, and stored work that need not be kept. Returns the
+ * number of reviews whose stored work is deleted. `isDryRun` only counts.
  */
 export function pruneReviews(
   { store, config, failed }: Pick<StoredReviews, 'failed'> & { readonly store: FloorStore; readonly config: Config },

@@ -23,7 +23,7 @@ type ChannelSyncPorts = {
 
 /** Time between two reads of the history of platforms that may lose events, in milliseconds. */
 const SWEEP_MS = 300_000;
-/** The most channels that one call reads at the same time. */
+/** The most channels whose histories one pass reads at the same time. */
 const AT_ONCE = 4;
 
 const MARKS = 'marks';
@@ -33,23 +33,23 @@ type Since = { readonly contact: Contact; readonly link: object | null };
 
 type Contact = {
   /**
-   * The present connection, a new object after each loss; `null` while contact is lost. A read counts only if its
-   * connection is still the present one.
+   * The present connection to the platform, a new object after each loss; `null` while the connection is lost. After a
+   * read of the history, grants continue only if its connection is still the present one.
    */
   link: object | null;
-  /** True when the connection was lost before grants continued, so that the next connection reads again. */
+  /** True when the connection was lost before grants continued, so that the next connection reads the history again. */
   isUnread: boolean;
-  /** Settles when the reads that have begun are over. The regular reads do not count. */
+  /** Settles when the reads of the history that have begun are over. The regular reads do not count. */
   reading: Promise<void>;
   sweep: Timer | null;
   /**
-   * The last message of each channel before contact was lost. Later messages can come in before the missed ones are
-   * read.
+   * The last message of each channel before the connection was lost: its history is read from there. Later messages can
+   * come in before the missed ones are read.
    */
   readonly before: Map<ChannelId, Position | null>;
 };
 
-/** Keeps floors in step with their platforms. */
+/** Reads messages that Conch missed from the histories of platforms. Stops grants while a platform is not connected. */
 export class ChannelSync {
   readonly #ports: ChannelSyncPorts;
   readonly #contacts = new Map<ChatAdapter, Contact>();
@@ -60,15 +60,18 @@ export class ChannelSync {
   }
 
   /**
-   * Called at the first connection: catches up `channels`, by default all channels of the platform. Then starts the
-   * regular reads of a platform that may lose events.
+   * Called at the first connection. Reads the missed messages of `channels`, by default of all channels of the
+   * platform. Then starts the regular reads of a platform that may lose events.
    */
   async begin(adapter: ChatAdapter, channels?: readonly ChannelId[]): Promise<void> {
     await this.#read(adapter, channels);
     if (adapter.capabilities.losesEvents === true) this.#sweepLater(adapter);
   }
 
-  /** Notes the last message of each channel that has none noted. Call it before the platform is connected. */
+  /**
+   * Notes the last message of each channel, from which its history is read later. Keeps an earlier note. Call it before
+   * the platform is connected.
+   */
   note(adapter: ChatAdapter): void {
     const { before } = this.#contact(adapter);
     for (const channel of this.#ports.channelsOf(adapter))
@@ -89,8 +92,8 @@ export class ChannelSync {
   }
 
   /**
-   * Called when the connection is back. Reads the channels if messages may be missed, or `isUnread` is set. Then grants
-   * continue.
+   * Called when the connection is back. Reads the histories of the channels if messages may be missed, or if an earlier
+   * read did not end before the connection was lost. Then grants continue.
    */
   back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
     this.#ports.log.info({ adapter: adapter.name, missed }, 'connection restored');
@@ -104,8 +107,8 @@ export class ChannelSync {
   }
 
   /**
-   * Stores that a thread is read after the position `since`, if `since` is after the position at which Conch first read
-   * the parent. Otherwise does nothing.
+   * Stores `since` as the position after which a thread is read. Does nothing unless `since` is after the position at
+   * which Conch first read the parent.
    */
   async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
     const known = this.#mark(parent);
@@ -113,7 +116,7 @@ export class ChannelSync {
     await this.#ports.store.keyValues.remember(MARKS, thread, JSON.stringify(since));
   }
 
-  /** Catches up one channel: a new thread, or a channel that the configuration added. */
+  /** Reads the missed messages of one channel: a new thread, or a channel that the configuration added. */
   async catchUp(adapter: ChatAdapter, channel: ChannelId): Promise<void> {
     const contact = this.#contact(adapter);
     const reading = this.#lift(channel, this.#readOn(adapter, channel), { contact, link: contact.link });
@@ -146,7 +149,10 @@ export class ChannelSync {
     });
   }
 
-  /** Takes in the messages and changes of the history. Resolves with the reason for a gap; `null` for none. */
+  /**
+   * Takes in the missed messages and changes from a channel's history. Resolves with why the history has a gap; `null`
+   * for no gap.
+   */
   async #readOn(adapter: ChatAdapter, channel: ChannelId): Promise<string | null> {
     const { manager, receive, retrying, store } = this.#ports;
     const contact = this.#contact(adapter);
@@ -226,7 +232,7 @@ type SuspensionsPorts = {
 const OWNER = 'suspended';
 /** Why a channel is suspended, and whether the suspension paused its floor. */
 const keptSchema = z.object({ why: z.string(), paused: z.boolean() });
-/** The author of the commands of suspensions in the journal. */
+/** The author, in the journal, of the commands that suspend or restore a channel. */
 const BY = 'conch';
 
 /** Channels that their platform suspended. Their floors are paused; an operator can resume them. */
@@ -269,7 +275,7 @@ export class Suspensions {
     });
   }
 
-  /** Carries out work one after another, so that repeated calls take effect once. */
+  /** Runs suspensions and restorations one after another, so that repeated ones take effect once. */
   #next(work: () => Promise<void>): Promise<void> {
     const done = this.#last.then(work);
     this.#last = done.catch(() => undefined);

@@ -169,8 +169,8 @@ function makeDataFolder(dataDir: string, say: (line: string) => void): void {
 }
 
 /**
- * Throws a `StoreError` with the `chown` command when another user owns the folder or a file in it, which this user may
- * not read and write: a volume that root made, or a start by another user before.
+ * Throws a `StoreError` with the `chown` command when another user owns the folder or a file in it, and this user may
+ * not read and write it. For example, root made the volume, or another user started Conch before.
  */
 function refuseForeignFolder(dataDir: string): void {
   const [uid, gid] = [process.getuid?.(), process.getgid?.()];

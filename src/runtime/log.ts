@@ -23,7 +23,7 @@ export type LogOptions = {
   readonly level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace';
   /** Prints lines for people in place of JSON; "auto" when standard output is a terminal. */
   readonly pretty: boolean | 'auto';
-  /** Secrets to redact, in the forms that `redactor` names; a function when the set can change. */
+  /** Secrets to redact, also in escaped, URL-encoded and base64 form; a function when the set can change. */
   readonly secrets: readonly string[] | (() => readonly string[]);
   /** Default: standard output. */
   readonly destination?: LogDestination;
@@ -58,12 +58,15 @@ export function createLog(options: LogOptions): Log {
   );
 }
 
-/** The specification's words for a turn that ended with neither its signal nor an end of its protocol. */
+/**
+ * The specification's words for a turn whose agent spoke, but neither gave the signal of its end nor ended it by
+ * protocol.
+ */
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
 /**
- * Logs the facts of commands: one line for each transition of a seat, and warnings or errors for what operators should
- * look at. While the program starts, the agents that connect are one line for each channel.
+ * Logs the facts of floors: one line for each transition of a seat, and warnings or errors for what operators should
+ * look at. While the program starts, the agents that connect share one line for each channel.
  */
 export class ChangeLog {
   readonly #log: Log;
@@ -112,7 +115,8 @@ export function transitionLine(fact: Extract<Fact, { readonly type: 'seatMoved' 
 
 /**
  * Returns a function that redacts a line of JSON: the given values of at least six characters, in plain, escaped,
- * URL-encoded and base64 form, long lines of keys, and tokens and passwords in known forms. The line stays JSON.
+ * URL-encoded and base64 form. Each long line of a value with several lines, such as a key, is redacted alone, too.
+ * Also redacts tokens and passwords in known forms. The line stays JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {
   const redact = textRedactor(secrets);
@@ -153,7 +157,10 @@ function textRedactor(secrets: readonly string[]): (text: string) => string {
   };
 }
 
-/** Redacts the texts of `say`, `leave` and `tellTools`, so that they can be stored. */
+/**
+ * Redacts secrets in the text of an agent's `say`, `leave` or `tellTools`, so that it can be stored. Returns other
+ * commands as they are.
+ */
 export function redactedReport(report: AgentCommand, redact: (text: string) => string): AgentCommand {
   if (report.type === 'say') return { ...report, text: redact(report.text) };
   if (report.type === 'leave') return { ...report, cause: redact(report.cause) };
@@ -273,8 +280,8 @@ const SHORTEST = 6;
 const START = String.raw`(?<=^|[^\w-]|\\[bfnrt])`;
 
 /**
- * Patterns of tokens, and of passwords in addresses. The first group is kept. `hint`: a part of every text with such a
- * token or password, in any letter case.
+ * Patterns of tokens, and of passwords in addresses. The first group stays in the text. `hint`: a part of every text
+ * with such a token or password, in any letter case.
  */
 const PATTERNS = [
   { hint: 'xox|xapp-|sk-', token: new RegExp(`()${START}(?:xox[a-z]-|xapp-|sk-)[\\w-]{10,}`, 'g') },

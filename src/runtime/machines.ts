@@ -8,7 +8,7 @@ import { crewOnFloor } from '../work/crews/crew-binding.ts';
 import { reviewOnFloor } from '../work/reviews/review-binding.ts';
 import { runOnFloor } from '../work/runs/floor-binding.ts';
 
-/** The parts of a machine that commands on a whole database need. */
+/** The parts of a state machine that commands on a whole database need. */
 export type MachineEntry = Fold & {
   /** Adds the machine to a store. */
   readonly hostIn: (store: FloorStore) => void;

@@ -105,7 +105,10 @@ async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<s
 /** Counts of pruned entries; in a dry run, of entries to prune. `reviews`: reviews whose stored work is pruned. */
 type AllPruned = Pruned & { readonly reviews: number };
 
-/** `failed`: told why the work in a repository was not pruned. */
+/**
+ * Prunes old data, and the stored work of old reviews. `failed`: called with the error when work in a repository was
+ * not pruned.
+ */
 async function pruneAll(
   { failed, ...parts }: MaintenanceParts & { readonly failed: (error: unknown) => void },
   isDryRun: boolean,

@@ -37,7 +37,7 @@ import { announcementText } from '../turns/text/announcement-values.ts';
 const DRAIN_MS = 10_000;
 
 /**
- * Longest duration of the shutdown of a process that may not post any more, in milliseconds. Another Conch, or the next
+ * Longest duration of the shutdown of a process that must no longer post, in milliseconds. Another Conch, or the next
  * start, goes on with its work.
  */
 const REPLACED_DRAIN_MS = 1_000;
@@ -45,7 +45,7 @@ const REPLACED_DRAIN_MS = 1_000;
 type Callbacks = {
   /** Gets the one-time link to the page. Default: prints it. */
   readonly greet?: (link: string, config: Config) => void;
-  /** Called when `App.connect` has resolved. */
+  /** Called when the platforms are connected and the crews are open, or when Conch stops before that. */
   readonly begun?: (app: App) => void;
 };
 
@@ -248,7 +248,7 @@ async function openStore(parts: StoreParts): Promise<OpenedStore | null> {
     return null;
   }
   const { keyValues } = opened.store;
-  // Only reads, because a restart does not free a full disk.
+  // The watchdog only reads: a write fails on a full disk, which a restart does not free.
   service.watch(() => void keyValues.recall('runtime', 'room'));
   health.watch(keyValues);
   return opened;
@@ -287,7 +287,7 @@ function alone(store: FloorStore): OpenedStore {
 
 type WatchParts = {
   readonly config: Config;
-  /** The text of the file when it was read. */
+  /** The text of the configuration file at the start; `null` for none. */
   readonly text: string | null;
   readonly log: Log;
   /** Imports the code of the configured backends, then makes the configuration the current one. */
@@ -329,7 +329,7 @@ function tellReload(log: Log, file: string, atStart: readonly string[]): void {
     );
 }
 
-/** What stops the program: signals, and the end of a program that started it with a channel between processes. */
+/** Events that stop Conch: two signals, and the end of a parent process that started Conch with an IPC channel. */
 const STOPS = ['SIGTERM', 'SIGINT', 'disconnect'] as const;
 
 function listen(ports: {

@@ -27,11 +27,11 @@ import { addressedIn } from '../turns/text/recognition.ts';
 
 /** Reads the stored floors for the page, cards, agents and operators. */
 export type ReadModel = FloorQueries & {
-  /** The view of a floor after its last commit. */
+  /** Returns the view of a floor after a committed change. */
   committed(change: Change): FloorView;
   /** The holder; `null` when the floor is free, `undefined` when there is no floor. */
   holder(channel: ChannelId): FloorView['holder'] | undefined;
-  /** The lines with numbers above `after`, up to `upto`, oldest first. */
+  /** The conversation lines of a channel with numbers above `after`, up to `upto`, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** A person's or program's message in its latest wording: empty if it was deleted. `null` for an unknown id. */
   message(id: MessageId): Line | null;
@@ -39,14 +39,17 @@ export type ReadModel = FloorQueries & {
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** The agents with an enabled seat in a channel, from the configuration or from an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
-  /** The agents of `seatedIn` that the floor does not count as connected. */
+  /** The agents with an enabled seat in a channel that are not connected to its floor. */
   missingIn(channel: ChannelId): readonly AgentId[];
   channel(channel: ChannelId): ChannelConfig | undefined;
   /** The channels in which an agent has a seat. */
   seatsOf(agent: AgentId): readonly ChannelId[];
   readonly speaker: (agent: AgentId) => NonNullable<Speaker>;
   channelName(channel: ChannelId): string;
-  /** The thread of an outbox entry, where threads share their channel's floor; `null` for the channel itself. */
+  /**
+   * The thread in which an outbox entry is posted, where threads share their channel's floor; `null`: the channel
+   * itself.
+   */
   readonly threadOf: (owed: Pick<OutboxRow, 'channel' | 'effect'>) => ChannelId | null;
 };
 
@@ -110,7 +113,10 @@ export function createReadModel(
   };
 }
 
-/** Makes the view of a floor with a holder once for each commit. Only the obstacles change with time. */
+/**
+ * Keeps the view of each floor with a holder until the floor's next commit. Only the obstacles are computed at each
+ * call.
+ */
 function viewsOf(
   store: string,
   floorOf: Readers['floor'],
@@ -253,7 +259,10 @@ export type KnownPeople = {
   forgetNames(): void;
   /** The people and roles that may operate now. */
   operators(): OperatorSet;
-  /** Whether a person may operate, with the last roles that `met` or `commanded` got since the start. Default: none. */
+  /**
+   * Whether a person may operate, with the last roles that `met` or `commanded` got since the start. Without such a
+   * call, the person has no roles.
+   */
   operates(person: Requester): boolean;
 };
 

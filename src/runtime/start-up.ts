@@ -26,7 +26,7 @@ type StartUpPorts = {
   readonly onBroken: (error: unknown) => void;
 };
 
-/** Starts the program over the floors of an earlier one. */
+/** Starts Conch with the stored floors of an earlier process. */
 export class StartUp {
   readonly #ports: StartUpPorts;
   #left: { readonly awake: readonly ChannelId[]; readonly plans: Plans } | null = null;
@@ -60,8 +60,8 @@ export class StartUp {
   }
 
   /**
-   * Resumes the floors and connects the other platforms. Resolves when both are done; rejects with an `AdapterError`
-   * when a platform refuses for good.
+   * Resumes the floors and connects the platforms with `losesEvents`. Resolves when both are done; rejects with an
+   * `AdapterError` when a platform refuses for good.
    */
   async connect(): Promise<void> {
     const { adapters, begin, sync } = this.#ports;
@@ -79,8 +79,8 @@ export class StartUp {
   }
 
   /**
-   * Resolves when the floors with work in progress have resumed, as `back` does. Does not wait for platforms that are
-   * still being connected. From this call on, errors while floors resume are not reported.
+   * Resolves when the floors with work in progress have resumed, or resuming failed. Does not wait for platforms that
+   * are still being connected. From this call on, errors of resuming floors are not reported.
    */
   async stop(): Promise<void> {
     this.#isStopping = true;

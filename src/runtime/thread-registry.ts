@@ -19,7 +19,7 @@ const OWNER = 'threads';
  */
 const keptSchema = z.object({ parent: z.string(), name: z.string(), parentOnly: z.literal(true).optional() });
 
-/** The threads that have floors of their own. Survive restarts. */
+/** The threads that have floors of their own. They survive restarts. */
 export class Threads {
   readonly #store: ThreadsStore;
   readonly #known = new Map<ChannelId, Thread>();
@@ -37,7 +37,7 @@ export class Threads {
     }
   }
 
-  /** The channel of a thread in the store that was loaded; `undefined` for other ids. */
+  /** The channel of a thread that `load` found in the store; `undefined` for other ids. */
   parentOf(id: ChannelId): ChannelId | undefined {
     return this.#parents.get(id);
   }
@@ -54,13 +54,16 @@ export class Threads {
     await this.#store.keyValues.remember(OWNER, id, JSON.stringify({ parent, name }));
   }
 
-  /** Stores the channel of a thread that is not in `#known`. Does nothing when the thread is. */
+  /** Stores only the channel of a thread without a floor of its own. Does nothing for a thread with one. */
   async keepParent(id: ChannelId, parent: ChannelId): Promise<void> {
     const kept = { parent, name: '', parentOnly: true };
     if (!this.#known.has(id)) await this.#store.keyValues.remember(OWNER, id, JSON.stringify(kept));
   }
 
-  /** Removes threads at rest without messages for a week, except their channel. Resolves with their ids. */
+  /**
+   * Removes threads that are at rest and got no messages for a week. Their channel stays stored. Resolves with their
+   * ids.
+   */
   async forgetOld(now: Instant): Promise<readonly ChannelId[]> {
     const awake = new Set(this.#store.floors.awake());
     const forgotten: ChannelId[] = [];
@@ -74,7 +77,10 @@ export class Threads {
     return forgotten;
   }
 
-  /** The configuration with every thread as a channel like its parent, while the parent has floors for threads. */
+  /**
+   * The configuration with every thread as a channel of its own, with its parent's settings, if the parent has floors
+   * for threads.
+   */
   within(config: Config): Config {
     if (this.#known.size === 0) return config;
     const parents = new Map(config.channels.map((channel) => [channel.id, channel]));

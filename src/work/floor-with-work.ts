@@ -5,7 +5,7 @@ import { REVIEW_CAUSES, reviewOnFloor } from './reviews/review-binding.ts';
 import { RUN_CAUSES } from './runs/floor-binding.ts';
 
 /**
- * The floor machine as Conch hosts it. Facts of a floor command its runs, its review and its crew in the same
+ * The floor machine as Conch hosts it. Facts of a floor give commands to its runs, its review and its crew in the same
  * transaction.
  */
 export const floorWithWork = withCauses(floorMachine, [RUN_CAUSES, REVIEW_CAUSES, CREW_CAUSES]);

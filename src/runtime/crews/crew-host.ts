@@ -45,16 +45,16 @@ type CrewHostPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly clean: (text: string) => string;
-  /** Shows people a channel anew. */
+  /** Shows people the present state of a channel. */
   readonly show: (channel: string) => void;
-  /** Opens a thread of a channel on its platform. Resolves with its id. */
+  /** Opens a thread of a channel on its platform. Resolves with the thread's id. */
   readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
   /** Applies the configuration anew, with the workers that have seats now. */
   readonly reseat: () => Promise<void>;
-  /** Stores the work of an agent since `base` for a review, and checks it out for reviewers. */
+  /** Stores the work of an agent since the commit `base` for a review, and checks it out for reviewers. */
   readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
   readonly restart: (agent: string) => Promise<unknown>;
-  /** The tool steps of an agent's open run in a channel; `null` for none. */
+  /** The number of steps so far in an agent's open run in a channel; `null` for no open run. */
   readonly runSteps: (channel: string, agent: string) => number | null;
   readonly rest: (agent: string) => Promise<void>;
   /** A link to a message; `null` where its platform has none. */
@@ -65,12 +65,12 @@ const THREADS = 'crew-threads';
 const MEMORY = 'crew-memory';
 /** The most tickets of each state in the answer of a command. */
 const TICKETS_TOLD = 50;
-/** How many of a crew's newest facts are searched for its log. */
+/** How many of a crew's newest facts are read for the log that people see. */
 const FACTS_SHOWN = 200;
 const MICROS = 1_000_000;
-/** How many of a thread's last lines are searched for the question of its worker. */
+/** How many of a thread's last lines are searched for the question that its worker asks. */
 const LINES_READ = 20;
-/** Obstacles to the next turn with which a worker is shown as asking people. */
+/** Obstacles to the next turn in a ticket's thread with which its worker is shown as asking people. */
 const STOPS: ReadonlySet<Obstacle['why']> = new Set(['paused', 'limit', 'day-limit', 'over-budget', 'stopped']);
 
 /** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
@@ -154,8 +154,8 @@ export class CrewHost {
   }
 
   /**
-   * Returns the workers of a crew that ask people or are stuck; empty when the crew is not open. `channel`: of the
-   * crew, or a ticket's thread. `null`: no crew works there.
+   * Returns the workers that ask people or are stuck, of the crew that works in a channel: its own channel, or a thread
+   * of a ticket. Empty when the crew is not open; `null` where no crew works.
    */
   asks(channel: string): readonly CrewAsk[] | null {
     const runner = this.#at(channel);
@@ -166,8 +166,8 @@ export class CrewHost {
   }
 
   /**
-   * The crew of a channel or of a ticket's thread, also of a finished ticket, as people see it; `null` for none, or
-   * when it is not open. `most`: the most tickets of each state; 0: also no log.
+   * The view of the crew of a channel or of a ticket's thread, also of a finished ticket; `null` for none, or when the
+   * crew is not open. `most`: the most tickets of each state; with 0, the view has no log either.
    */
   shown(channel: string, most: number): CrewView | null {
     const runner = this.#at(channel) ?? this.#pastAt(channel);
@@ -218,7 +218,9 @@ export class CrewHost {
     return stop === undefined ? null : { words: obstacleWords(stop, name), asks: true };
   };
 
-  /** When a crew pauses, pauses the other open crews with the same provider. A pause for a budget is of one crew. */
+  /**
+   * When a crew pauses, pauses the other open crews with the same provider. A pause for a budget pauses no other crew.
+   */
   #pauseOthers(crew: string, facts: readonly CrewFact[]): void {
     const { crews } = this.#ports.config();
     const provider = providerOf(crews.find(({ id }) => id === crew));
@@ -306,8 +308,8 @@ export class CrewHost {
   }
 
   /**
-   * The command that a reaction to a message means: 🎫 makes a ticket of the message, ✅ answers a question with a merge,
-   * 👎 holds the worker. Returns `null` for a reaction that means nothing.
+   * The command that a reaction to a message means: 🎫 makes a ticket of the message, ✅ answers a worker's question with
+   * a merge, 👎 holds the worker. Returns `null` for a reaction that means nothing.
    */
   reaction(channel: string, message: string, kind: ReactionKind): Meant | null {
     const runner = this.#at(channel);
@@ -328,8 +330,8 @@ export class CrewHost {
   }
 
   /**
-   * Takes in a message that is about to be stored. A reply to a message of which a ticket was made can name tickets to
-   * wait for. The reply is taken in once, also when a crash comes before the message is stored.
+   * Handles a message before it is stored. A reply to a message of which a ticket was made can name tickets for which
+   * that ticket waits. Such a reply counts once, also when a crash comes before the message is stored.
    */
   async heard(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
     const { id, channel, thread = channel, replyTo, author, text, bot, ignore } = message;
@@ -362,7 +364,10 @@ export class CrewHost {
     return this.#crews.state(id)?.workers.some(({ ticket }) => ticket?.thread === channel) === true;
   }
 
-  /** The first answer for a session is kept, because another answer would restart the agent. */
+  /**
+   * Whether a worker's session continues earlier work. The first answer for a session is kept, because another answer
+   * would restart the agent.
+   */
   #resumes(worker: Worker): boolean {
     const session = sessionOf(worker);
     const known = this.#begun.get(session);
@@ -423,13 +428,14 @@ export class CrewHost {
     }
   }
 
-  /** The prefix of the marks of a crew's processes. */
+  /** Returns the prefix of the marks by which a crew's processes are found. */
   #marksOf({ id }: Pick<CrewConfig, 'id'>): string {
     return `${this.#ports.store.id}/${id}/`;
   }
 
   /**
-   * On Linux, ends the processes that crews left running, also in an earlier program. Call it while no session is open.
+   * On Linux, ends the processes that crews left running, also before a restart of Conch. Call it while no session is
+   * open.
    */
   async endProcesses(): Promise<void> {
     await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));
@@ -446,7 +452,9 @@ export class CrewHost {
     this.#crews.apply(crew, command, clock.now()).catch(failed);
   }
 
-  /** Returns what people answered to a question; `null` while they have not. Asks them at the first call. */
+  /**
+   * Returns whether people allowed a crew's request; `null` while they have not decided. Asks them at the first call.
+   */
   #answerTo(crew: string, asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>): boolean | null {
     const known = findApproval(this.#crews.state(crew) ?? {}, asked);
     if (known !== undefined) return known.allowed;
@@ -580,8 +588,8 @@ function seatOf(
 }
 
 /**
- * Returns the agent that speaks for the other ticket in a meeting, in a session of its own. Returns `[]` before the
- * ticket's first meeting. After a meeting, returns the agent of the last one, so that its late posts have its name.
+ * Returns the agent that speaks for the other ticket in a meeting, in a session of its own. After the meeting, its late
+ * posts still have its name: returns the agent of the last meeting. Returns `[]` before the ticket's first meeting.
  */
 function sideOf(
   crew: CrewConfig,
@@ -592,7 +600,7 @@ function sideOf(
   const sides = meeting === undefined ? met : [...met, meeting];
   const last = sides.at(-1);
   if (ticket === null || last === undefined) return [];
-  // No other session of the ticket has this number.
+  // A negative number, which no other session of the ticket has.
   const speaker = { ticket: { ...ticket, id: last.ticket }, renewals: -sides.length };
   const backend = backendOf(crew, speaker, { ...place, resumes: false });
   const name = `${crew.id}-${last.otherWorker}`;

@@ -6,13 +6,13 @@ import { RUN_MARK, endProcesses, isDescendant } from '../../lib/marked-processes
 import type { Timers } from '../../lib/time.ts';
 import type { CommandRun, CrewWorkPorts } from '../../work/crews/crew-work.ts';
 
-/** The most output that is kept, in bytes: its end. */
+/** The most output of a command that is kept, in bytes. The end of the output is kept. */
 const MOST_OUTPUT = 1_048_576;
 const GRACE_MS = 5_000;
 
 /**
  * On Linux, ends processes by their mark, also those outside their process group. Spares the sessions and commands that
- * this program has open, and their descendants in the same process group. A process whose parent has ended is no
+ * this Conch has open, and their descendants in the same process group. A process whose parent has ended is no
  * descendant. `isMeant` returns true for the marks whose processes are ended.
  */
 export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {
@@ -21,9 +21,10 @@ export async function endMarked(isMeant: (mark: string) => boolean): Promise<voi
 }
 
 /**
- * Runs a command line of an operator in a process group of its own: without secrets of Conch, without input, with a
- * temporary folder of its own. At the limit the group ends, and the result says so. On Linux, the processes with the
- * mark in `set` that `endMarked` does not spare are ended before the promise resolves.
+ * Returns a function that runs a command line of an operator in a process group of its own: without secrets of Conch,
+ * without input, with a temporary folder of its own. After `limitMs` the group ends, and the result says so. On Linux,
+ * leftover processes with the mark in `set` are ended before the promise resolves, except those that `endMarked`
+ * spares.
  */
 export function commandRunner(timers: Timers): CrewWorkPorts['run'] {
   return async (line, folder, { set, limitMs }) => {
@@ -64,7 +65,7 @@ async function run(
   group.stdout.on('data', (piece: Buffer) => {
     kept.push(piece);
     bytes += piece.length;
-    // Copied once for every mebibyte, so that a gigabyte of output costs little.
+    // Kept output is copied once for every mebibyte, so that a gigabyte of output costs little.
     if (bytes <= 2 * MOST_OUTPUT) return;
     kept = [Buffer.concat(kept).subarray(-MOST_OUTPUT)];
     bytes = MOST_OUTPUT;

@@ -18,7 +18,7 @@ import type { QuotedMessage } from '../../work/crews/crews.ts';
 import type { TicketSource } from '../../work/crews/tickets/ticket.ts';
 import { tkTickets } from '../../work/crews/tickets/tk-tickets.ts';
 
-/** The tickets of a crew, by its configuration. */
+/** Opens the source of a crew's tickets, by its configuration. */
 export async function ticketsOf(
   { id, tickets }: CrewConfig,
   repository: Repository,
@@ -51,7 +51,10 @@ async function gitHubTicketsOf(
   return gitHubTickets(ask, { ...place, label: tickets.label, claimant });
 }
 
-/** Where the crew opens pull requests; `null` where it merges itself. Rejects when the configuration lacks a part. */
+/**
+ * Where the crew opens pull requests; `null` where it merges itself. Rejects when the configuration lacks what pull
+ * requests need.
+ */
 export async function pullsOf(
   { id, merge, fetch, pullRequests, tickets }: CrewConfig,
   clock: Clock,
@@ -79,16 +82,19 @@ async function gitHubAt(
   return { owner, repo, now: () => clock.now(), ask };
 }
 
-/** Drops the client's own log lines. Refusals reach the crew as errors. */
+/** Drops the log lines of the GitHub client. The crew gets the refusals of GitHub as errors. */
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** The longest that the program of tickets may take, in milliseconds, and the most that it may write, in bytes. */
+/**
+ * The longest that the program that reads tickets may take, in milliseconds, and the most that it may write, in bytes.
+ */
 const LONGEST_MS = 30_000;
 const MOST_OUTPUT = 16_777_216;
 
 /**
- * Runs the program of tickets in the repository, without a shell and without secrets of Conch. Resolves with its
- * output. Rejects when it is missing, fails, takes longer than `limitMs` or writes more than `MOST_OUTPUT`.
+ * Runs the program that reads tickets in the repository, without a shell and without secrets of Conch. Resolves with
+ * its output. Rejects when the program is missing, fails, takes longer than `limitMs` or writes more than
+ * `MOST_OUTPUT`.
  */
 export function askProgram(
   command: string,

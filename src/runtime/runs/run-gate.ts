@@ -26,7 +26,7 @@ type RunGatePorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly clock: Clock;
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
-  /** The first step limit of a run; `undefined`: the specification's default. */
+  /** The step limit with which a run begins; `undefined`: the specification's default. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
   /**
    * Id of the person who caused the turn or run; `null` when an operator granted the turn without messages, '' when
@@ -42,8 +42,8 @@ type RunGatePorts = {
 };
 
 /**
- * Makes gates between agents and their tools. A call that asks the gate is recorded before it starts and after it ends;
- * a call that an agent ran by itself, after it ends.
+ * Makes gates between agents and their tools. A tool call that needs the gate's verdict is recorded before it starts
+ * and after it ends. A call that an agent ran without asking is recorded after it ends.
  */
 export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: number) => ToolGate {
   const watchers = new Map<string, Set<Watcher>>();
@@ -319,7 +319,10 @@ class RunGate implements ToolGate {
     });
   }
 
-  /** Continues a call that an earlier generation requested, such as before a restart. A decision made since counts. */
+  /**
+   * Continues a call that an earlier generation requested, such as before a restart. A decision that people made in the
+   * meantime counts.
+   */
   async #goOn(call: GatedCall, asked: AskedCall): Promise<GateVerdict> {
     const isCleared = this.#state?.run?.calls.some(({ id, cleared }) => id === asked.id && cleared) === true;
     if (isCleared) asked.outcome.hear([{ type: 'callCleared', call: asked.id }]);
@@ -327,8 +330,8 @@ class RunGate implements ToolGate {
   }
 
   /**
-   * Claims the call under the rules in force each time the call may be claimed. These rules may ask for one more
-   * approval. Resolves when the call was claimed, or ended unclaimed.
+   * Waits until the call may start, then claims it under the rules then in force. If these rules ask for one more
+   * approval, waits again. Resolves when the call was claimed, or ended unclaimed.
    */
   async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {

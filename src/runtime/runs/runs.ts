@@ -68,7 +68,7 @@ export class Runs {
   /** Makes the gate between an agent and its tools. */
   readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate;
 
-  /** Labels of what sessions have read. */
+  /** Labels of what agents' sessions have read: untrusted or private text. */
   readonly taints: RunTaints;
 
   /** Sends events of runs to programs. */
@@ -138,7 +138,7 @@ export class Runs {
     return this.#asides.begin();
   }
 
-  /** Adds the requester and the run to a report of a model call. */
+  /** Adds the id of the requester and of the run to the report of a model call. */
   booked(seat: RunSeat, command: AgentCommand): AgentCommand {
     if (command.type !== 'spend' || command.use === undefined) return command;
     const requestedBy = this.#requestedBy(seat) ?? '';
@@ -148,13 +148,13 @@ export class Runs {
     return { ...command, use: { ...command.use, ...more } };
   }
 
-  /** The tool steps of the open run in a turn; `null` for none. */
+  /** The number of steps so far in the open run of a turn or a background run; `null` for no open run. */
   stepsOf(seat: RunSeat): number | null {
     const { status, run } = this.store.state(runKeyOf(seat)) ?? { status: 'idle', run: null };
     return run === null || status === 'idle' || status === 'completed' ? null : run.turn;
   }
 
-  /** Stops background runs without reports. Open requests stay open until the next start. */
+  /** Stops background runs until the next start, without posting reports. Open requests stay open. */
   stop(): Promise<void> {
     this.#isEnding = true;
     return this.#asides.stop();
@@ -231,7 +231,7 @@ export class Runs {
     };
   }
 
-  /** Why an agent may not change the work in its turn: it reviews, or speaks for another ticket. `null`: it may. */
+  /** Why an agent must not change the work in its turn: it reviews, or speaks for another ticket. `null`: it may. */
   #readOnly({ channel, agent, aside }: RunSeat): ReadOnly | null {
     const floor = this.#ports.manager.floor(channel);
     if (aside === true || floor?.task === undefined || floor.task.primary === agent) return null;

@@ -55,20 +55,20 @@ export type CallJudgement = {
   /** Why the call needs approval even if a rule allows it; `null` for no reason. */
   readonly caution: string | null;
   /**
-   * The labels that the call brings to the session: of the text that the agent reads by the call, with their sources.
-   * `untrusted` also when the session had read untrusted text before.
+   * Labels of the text that the agent reads by the call, each with its source. The session gets these labels.
+   * `untrusted` is also set when the session had read untrusted text before.
    */
   readonly brings: { readonly untrusted?: string; readonly private?: string };
 };
 
-/** What counts besides the rules. `member`: the requester who is not an operator; `null` for none. */
+/** What the verdict depends on besides the rules. `member`: the requester who is not an operator; `null` for none. */
 export type CallCircumstances = {
   readonly at: Instant;
   readonly remembered: RunState['remembered'];
   readonly member: Requester | null;
-  /** Rules of the only tools that the run may use; `null`: all allowed tools. */
+  /** Rules that name the only tools that the run may use; `null`: all allowed tools. */
   readonly only?: readonly string[] | null;
-  /** Why the work may not be changed in the turn; `null`: it may. */
+  /** Why the agent must not change the work in this turn: it reviews, or speaks for another ticket. `null`: it may. */
   readonly readOnly?: ReadOnly | null;
   /** The folder with the files of the work that the agent reviews, if there is one. */
   readonly shown?: string;
@@ -78,7 +78,10 @@ export type CallCircumstances = {
   readonly clean?: (text: string) => string;
 };
 
-/** Judges a call by the present rules. Judges each use of a tool in `accounts`; the strictest verdict counts. */
+/**
+ * Judges a tool call by the present rules. A call of a coding agent can report several uses of tools (`accounts`): the
+ * strictest verdict counts.
+ */
 export function judgeCall(
   config: Config,
   seat: RunSeat,
@@ -189,7 +192,7 @@ export function recordedCall(
   const { id: agentCall, tool, input, repeatable, definition, accounts, program } = call;
   const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
   const more = { ...(definition === null ? {} : { definition }), ...defined({ program }) };
-  // A call that could send private data out, with untrusted text in the session, is decided alone.
+  // A call that could send private data out, with untrusted text in the session, is never decided together with others.
   const alone = about?.danger === true ? ({ alone: true } as const) : {};
   const why = verdict === 'deny' ? defined({ why: denied }) : {};
   const asked = { id, agentCall, tool, input: redactedInput(input, clean), digest: digestOf(call) };
@@ -204,7 +207,7 @@ export function digestOf({ tool, definition, input, detail, accounts }: GatedCal
 /** The longest request that people are asked about, in UTF-16 units. */
 export const LONGEST_DETAIL = 262_144;
 
-/** The longest part of the agent's last words beside its request, in characters. */
+/** The longest part of the agent's last words that is shown beside its request, in characters. */
 const LONGEST_SAYING = 300;
 const TOO_LONG = `its input is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; split it`;
 
@@ -287,7 +290,7 @@ function toolWords(tool: string, { parts }: ToolUse): string {
   return tool === kind ? kind : `${kind} (${tool})`;
 }
 
-/** The call in short, not yet redacted or cut. */
+/** The call in a few words for people, not yet redacted or cut. */
 function shortCall({ tool, input, answer }: GatedCall, uses: readonly ToolUse[]): Pick<AboutCall, 'call'> {
   const [use] = uses;
   if (use === undefined || answer !== undefined) return {};
@@ -350,7 +353,10 @@ function parseStoredRule({ id, rule: text, until, definition }: RunState['rememb
   return read.ok ? [{ id, rule: read.rule, until, definition }] : [];
 }
 
-/** Whether the present rules may allow or ask for some call of a tool. `tool: null`: of any tool of the server. */
+/**
+ * Whether the present rules allow, or ask people about, some call of a server's tool. `tool: null`: of any tool of the
+ * server.
+ */
 export function reachesServer(
   config: Config,
   seat: RunSeat,
@@ -383,8 +389,8 @@ export function workPlaceOf(
   const folder = resolve('cwd' in backend && backend.cwd !== undefined ? backend.cwd : '.');
   const both = (path: string): readonly string[] => [path, realpath(path) ?? path];
   const isInside = both(dataDir).some((data) => both(folder).some((each) => `${each}/`.startsWith(`${data}/`)));
-  // For an agent in a subfolder of the data folder: all its entries but the agent's own. In the data folder itself:
-  // only `DATA_FILES`. `DATA_FILES` count also before they exist.
+  // Conch's own files, for an agent in a subfolder of the data folder: all entries of the data folder but the agent's
+  // own. For an agent in the data folder itself: only `DATA_FILES`. `DATA_FILES` count also before they exist.
   const isSame = both(dataDir).some((at) => both(folder).includes(at));
   const parts = [...DATA_FILES, ...(isSame ? [] : namesIn(dataDir))].map((name) => join(dataDir, name));
   const isAround = (path: string): boolean =>

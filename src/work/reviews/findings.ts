@@ -29,8 +29,8 @@ export function isDisputedAgain({ disputes, status }: Finding): boolean {
 
 /**
  * Returns the findings after a report. A reported finding of an earlier iteration persists, stays disputed, or, if it
- * was fixed, has reappeared. A finding that one report has twice is added once. `unnamed`: findings that the report
- * leaves out become fixed, or stay as they are.
+ * was fixed, has reappeared. A finding that one report has twice is added once. `unnamed`: whether findings that the
+ * report leaves out become fixed or stay as they are.
  */
 export function ledgerAfter(
   { findings: before, iteration }: Pick<Review, 'findings' | 'iteration'>,

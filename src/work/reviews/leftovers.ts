@@ -77,7 +77,10 @@ export async function sweepReviews(
   return expired.size;
 }
 
-/** The returned function answers false for a review that it cannot find, such as an earlier review of a ticket. */
+/**
+ * Returns a function that tells whether the refs or the folder of a review can be deleted. It returns false for a
+ * review that it cannot find, such as an earlier review of a ticket.
+ */
 function leftBehind(
   { states }: Pick<StoredReviews, 'states'>,
   keptSince: (channel: string) => Instant | null,

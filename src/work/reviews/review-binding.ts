@@ -93,8 +93,8 @@ function commandsOf(fact: Fact, floor: Floor, review: ReviewTask): readonly Revi
     case 'seatMarked':
       return isMember(review, fact.agent) ? attendance(floor, review, fact) : [];
     case 'taskTurnAsked':
-      // The floor takes no fallback without a seat as reviewer. The review has asked for the fallback's turn all the
-      // same.
+      // The floor does not make a fallback without a seat the reviewer, but the review has asked for the fallback's
+      // turn. So the review is told that the fallback is away.
       return lost(floor, isMember(review, fact.agent) ? review : { ...review, reviewer: fact.agent });
     case 'disconnected':
       return fact.restart ? lost(floor, review, 'Conch was restarted') : [];

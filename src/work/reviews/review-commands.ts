@@ -18,13 +18,16 @@ type ReviewCommandsPorts = {
   readonly nameOf: (agent: AgentId) => string;
   readonly now: () => number;
   readonly settings: (channel: string) => ReviewSettings;
-  /** The agents of the reviews that messages open in a channel; `null` unless the configuration names both. */
+  /**
+   * The agents of the reviews that messages open in a channel; `null` unless the configuration names a primary agent
+   * and a reviewer.
+   */
   readonly agents: ReviewCommands['agents'];
   /** The newest lines of a channel with numbers above `after`, oldest first, at most `count`. */
   readonly lines: (channel: string, count: number, after: number) => readonly Line[];
 };
 
-/** The commands of the group "review". */
+/** Creates the commands of `/review`. */
 export function createReviewCommands(ports: ReviewCommandsPorts): ReviewCommands {
   const give = async (
     { channel, drawnFor }: Request,

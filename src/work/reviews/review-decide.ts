@@ -122,7 +122,7 @@ class ReviewDecision {
     this.record({ type: 'reviewMoved', from, to, trigger });
   }
 
-  /** `fault`: why the reviewer's turn before this one gave no verdict that counts. */
+  /** Asks for an agent's turn. `fault`: why the reviewer's turn before this one gave no verdict that counts. */
   ask(agent: string, purpose: ReviewTurn['purpose'], fault?: string): void {
     this.record({ type: 'turnAsked', agent, purpose, retried: false, ...defined({ fault }) });
   }
@@ -137,7 +137,7 @@ class ReviewDecision {
     return null;
   }
 
-  /** Ends the review, or refuses a transition that the specification does not list. */
+  /** Ends the review. Returns a refusal when the specification does not list the transition. */
   end(to: 'complete' | 'failed', kind: ReviewOutcome, why: string, by: string | null): ReviewRefusal | null {
     const { status } = this.review;
     if (triggerOf(status, to) === null) return invalidTransition(status, to);
@@ -200,8 +200,8 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
     const named = `${agent}: ${why}`;
     return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until, agent);
   }
-  // The floor may report first that the agent is away, and later that its provider is the reason.
-  // The agent whose turn is awaited may leave while the other agent is at its limit.
+  // The floor may first report that an agent is away, and later that its provider is the reason. While one agent is at
+  // its limit, the agent whose turn is awaited may leave, too.
   const isOthers = waiting?.for === 'provider' && waiting.away !== undefined && waiting.away !== agent;
   if (waiting !== null && !isOthers && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
   if (isOthers && turn?.agent !== agent) return 'UNCHANGED';
@@ -319,10 +319,10 @@ function judgeWork(
   if (isUnchanged) decision.record({ type: 'unchangedCounted', unchanged: review.unchanged + 1 });
   else if (review.unchanged > 0) decision.record({ type: 'unchangedCounted', unchanged: 0 });
   decision.move('reviewing');
-  // The reviewer passed this tree, and now the primary agent signals DONE for it.
+  // The review passes when the reviewer passed this tree and the primary agent now signals DONE for it.
   const { verdict, done } = decision.review;
   if (verdict?.verdict === 'pass' && done === work.tree) return pass(decision, verdict.reason);
-  // The reviewer has seen this tree, and there are no new answers to its findings.
+  // The reviewer is not asked again about a tree that it has seen, unless there are new answers to its findings.
   if (isUnchanged && answers.length === 0) return goOnUnlessStalled(decision);
   decision.ask(review.reviewer, 'review');
 }
@@ -341,7 +341,7 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
   const { signal, findings: given, reason = '' } = turn;
   const fault = faultOf(turn, review);
   if (fault !== null && purpose === 'review') {
-    // The reviewer may answer the repair with its verdict alone, so the findings are kept now.
+    // The reviewer may answer the request for a repair with its verdict alone, so its findings are stored now.
     if (given.length > 0) keepFindings(decision, ledgerAfter(review, given, work, 'fixed'));
     return decision.ask(review.reviewer, 'repair', fault);
   }

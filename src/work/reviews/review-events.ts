@@ -46,7 +46,7 @@ const COMMANDS = {
     textOnly: z.literal(true).exactOptional(),
     sameModel: text.exactOptional(),
     ticket: ticketSchema.exactOptional(),
-    /** Finished work: the review begins with the turn of the reviewer. */
+    /** Work that is finished already: the review then begins with the turn of the reviewer. */
     work: workSchema.exactOptional(),
   },
   /** Both agents are in the queue with an open session. */
@@ -102,7 +102,7 @@ export const REVIEW_FACTS = {
   turnGranted: { agent, epoch },
   /** `digest`: of the primary agent's texts; empty for the reviewer. */
   turnHeard: { agent, epoch, ...signalled, digest: text },
-  /** An agent wrote a signal that it may not give, which counts as text. */
+  /** An agent wrote a signal that is not its own to give. The signal counts as text. */
   signalIgnored: { agent, epoch, signal: text },
   turnOver: { agent, epoch },
   workMeasured: { work: workSchema },

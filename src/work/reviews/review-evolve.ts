@@ -5,7 +5,7 @@ import { asksPeople, isOpen, triggerOf } from './review.ts';
 import { MOST_FINDINGS } from '../../turns/text/review-signals.ts';
 import type { Review, ReviewState, ReviewTurn } from './review.ts';
 
-/** The state after a fact. Throws "impossible: …" when the two do not fit. */
+/** The state after a fact. Throws "impossible: …" when the fact does not fit the state. */
 export function evolveReview(state: ReviewState, fact: ReviewFact, at: Instant): ReviewState {
   if (fact.type === 'reviewStarted') return started(state, fact, at);
   const { review } = state;
@@ -88,7 +88,7 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
   return { ...review, status: to, iterations: isLeft ? closed(review, at) : review.iterations };
 }
 
-/** A review requested with a fault after a finished turn counts that turn's verdict as void. */
+/** When another review is asked for with a fault, after a finished turn, the verdict of that turn counts as void. */
 function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
   const isVoided = purpose === 'review' && fault !== undefined && review.turn?.ended === true;
   const turn = { agent, purpose, retried, epoch: null };

@@ -59,8 +59,8 @@ const UNTILS = ['signal', 'review', 'consensus'] as const;
 const ON_FAILS = ['stop', 'revise'] as const;
 const SESSIONS = ['fresh', 'resume'] as const;
 /**
- * What a review can wait for. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no
- * work until the wait ends.
+ * What a review can wait for. `agents`: both agents. `agent`: an absent agent. `arbiter`, `fail`: a person's decision.
+ * `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no work until the wait ends.
  */
 export const WAITS = ['agents', 'agent', 'provider', 'arbiter', 'fail', 'budget'] as const;
 
@@ -86,8 +86,8 @@ export const findingSchema = z.strictObject({
   /** The iteration in which the finding was first reported. */
   opened: count,
   /**
-   * Disputes by the primary agent, and its last reason. A person's decision about repeated disputes sets `disputes` to
-   * 0.
+   * How often the primary agent disputed the finding. A person's decision about repeated disputes sets the number to 0.
+   * `reason`: the agent's last reason.
    */
   disputes: count,
   reason: text.exactOptional(),
@@ -140,7 +140,7 @@ const iterationSchema = z.strictObject({
   reappeared: count,
   /** Why a signal in the primary agent's last turn could not be used. The agent reads this in its next turn. */
   fault: text.exactOptional(),
-  /** Verdicts that are void because the work changed during the review, 3 at most. Absent: none. */
+  /** The number of verdicts that are void because the work changed during the review, 3 at most. Absent: none. */
   voided: count.exactOptional(),
 });
 
@@ -152,7 +152,7 @@ const turnSchema = z.strictObject({
    * The epoch of the turn; `null` until the floor has granted it. The floor gives a turn that it continues a new epoch.
    */
   epoch: z.number().nullable(),
-  /** The turn was asked for again, because it was not completed the first time. */
+  /** True when the turn was asked for again because it was not completed the first time. */
   retried: z.boolean(),
   /** Why the reviewer's turn before this one gave no verdict that counts. */
   fault: text.exactOptional(),
@@ -189,7 +189,7 @@ const reviewSchema = z.strictObject({
   task: text,
   /** The id of the person who asked for the review; empty when unknown. */
   by: text,
-  /** The primary agent only speaks, or is remote: its texts are the work. */
+  /** Set when the primary agent only speaks, or is remote: its texts are the work. */
   textOnly: z.literal(true).exactOptional(),
   /** The model that both agents used at the start. Absent: they used two, or a model is not known. */
   sameModel: text.exactOptional(),
@@ -242,7 +242,7 @@ export function isOpen(review: Review | null): review is RunningReview {
   return review !== null && review.status !== 'complete' && review.status !== 'failed';
 }
 
-/** Whether an agent is one of the two of a review. */
+/** Whether an agent is one of the two agents of a review. */
 export function isMember({ primary, reviewer }: Pick<Review, 'primary' | 'reviewer'>, id: string): boolean {
   return id === primary || id === reviewer;
 }

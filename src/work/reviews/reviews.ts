@@ -46,7 +46,7 @@ type StartRefusal = ReviewRefusal | 'TICKET' | { readonly notSeated: string };
 export class Reviews {
   readonly #ports: ReviewsPorts;
   readonly #alarm: Alarm;
-  /** The measurement under way of each channel. Measurements of a channel come one after the other. */
+  /** The measurement of work under way in each channel. Measurements of a channel come one after the other. */
   readonly #measuring = new Map<string, Promise<void>>();
   readonly #clearing = new Set<Promise<void>>();
   #isRunning = false;

@@ -153,7 +153,7 @@ export async function showWork(
   await git(['worktree', 'add', '--quiet', '--force', '--detach', place, commit]);
 }
 
-/** Removes the folder that `showWork` made, and its registration. */
+/** Removes the folder `place` with the files for a reviewer, and its registration as a worktree in git. */
 export async function hideWork(environment: GitEnvironment, folder: string, place: string): Promise<void> {
   await rm(place, { recursive: true, force: true });
   const root = await rootOf(environment, folder);

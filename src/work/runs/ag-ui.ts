@@ -21,8 +21,8 @@ export class AgUiStream {
   #texts = 0;
 
   /**
-   * Returns the present state as an event. A new reader (`isNew`) of an open run also gets the start of the run before
-   * it, and the start of the open step after it.
+   * Returns the present state as an event. For a new reader (`isNew`) of an open run, the start of the run comes before
+   * that event, and the start of the open step after it.
    */
   snapshot(
     now: { readonly at: number; readonly channel: string; readonly payload: object },
@@ -69,7 +69,7 @@ export class AgUiStream {
     this.#run = { id: run, times: this.#run?.id === run ? this.#run.times + 1 : 1 };
     this.#isOpen = true;
     this.#isInterrupted = false;
-    // Drops the end that a second pause has set.
+    // Drops the end of the protocol's run that a second pause has set.
     this.#last = null;
     return [{ type: 'RUN_STARTED', threadId: channel, runId: this.#runId }];
   }

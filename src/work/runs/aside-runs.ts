@@ -35,8 +35,8 @@ export type AsideTask = {
 };
 
 /**
- * Reports of a worker. `worked`: a report of work. `done`: the worker ended, with its whole text. `lost`: it failed. No
- * reports come after `stop`.
+ * Called by the worker of a background run. `worked`: the agent reported work. `done`: the worker ended, with its whole
+ * text. `lost`: the worker failed. Nothing is called after `stop`.
  */
 export type AsideReports = {
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
@@ -45,14 +45,14 @@ export type AsideReports = {
   lost(failure: { readonly message: string; readonly code: string; readonly final: boolean }): void;
 };
 
-/** A worker of a background run. `written`: its text so far. `stop` ends it without a report. */
+/** The open session of a background run. `written`: its text so far. `stop` ends the session without a report. */
 export type AsideWorker = { written(): string; stop(): Promise<void> };
 
 type AsideRunsPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Opens a session for the work; `null` when the agent does not exist or no agents run. */
+  /** Opens a session for the work; `null` when the agent does not exist or agents cannot run now. */
   readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
   readonly timeoutMs: (seat: RunSeat) => number;
   readonly tell: (seat: RunSeat, run: number, what: string) => void;
@@ -66,7 +66,10 @@ type AtWork = {
   openWork: number;
   /** Instant at which the agent counts as lost; `null` for none. Does not apply while the run is paused. */
   deadlineAt: Instant | null;
-  /** Total standstill of the process when `deadlineAt` was set. Later standstills move the deadline. */
+  /**
+   * How long Conch's process had stood still in total when `deadlineAt` was set, in milliseconds. Later standstills
+   * move the deadline.
+   */
   stoodStillMs: number;
 };
 
@@ -75,7 +78,7 @@ export class AsideRuns {
   readonly #ports: AsideRunsPorts;
   readonly #alarm: Alarm;
   readonly #atWork = new Map<string, AtWork>();
-  /** By key: the last session for which a worker was opened. No session gets a second worker. */
+  /** By the key of a seat's runs: the last session for which a worker was opened. No session gets a second worker. */
   readonly #lastSession = new Map<string, string>();
   #running = false;
 
@@ -91,7 +94,7 @@ export class AsideRuns {
     for (const key of this.#ports.runs.awake().filter(isAside)) await this.#recover(key);
   }
 
-  /** Ends all workers without reports. Their runs continue after the next start. */
+  /** Ends all workers without posting reports. Their runs continue after the next start. */
   async stop(): Promise<void> {
     this.#running = false;
     this.#alarm.cancel();
@@ -133,7 +136,7 @@ export class AsideRuns {
     if (status !== 'running' && status !== 'starting') return;
     if (at === undefined) this.#work(key);
     else if (at.finished !== null) this.#done(key, at.finished);
-    // Restarts the time without a report of work.
+    // Restarts the timeout in which the agent must report work.
     else if (at.openWork === 0 && at.deadlineAt !== null) this.#worked(key, { open: 0 });
   }
 
@@ -193,7 +196,10 @@ export class AsideRuns {
     }
   }
 
-  /** A run that was paused meanwhile is completed when it goes on. */
+  /**
+   * Called with the whole text of a worker that ended. Completes the run, or aborts it in the middle of a call. A
+   * paused run waits until it continues.
+   */
   #done(key: string, text: string): void {
     const { status, run } = this.#ports.runs.state(key) ?? {};
     const at = this.#atWork.get(key);
@@ -275,7 +281,7 @@ export class AsideRuns {
   }
 }
 
-/** Returns the announcement of an unfinished report; `null` for an empty report. */
+/** Returns the words that announce the loss of a run's unfinished report; `null` for an empty report. */
 export function lostWords(written: string): string | null {
   const text = written.trim();
   if (text === '') return null;
@@ -299,7 +305,7 @@ function grantWords(
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
 }
 
-/** Returns the words of people who retried the run after a failure. A decision about a call resumes a run, too. */
+/** Returns the words of people who retried the run after a failure. Words of decisions about calls are left out. */
 function retriesIn(entries: readonly { readonly fact: RunFact }[]): readonly string[] {
   let hasFailed = false;
   return entries.flatMap(({ fact }) => {

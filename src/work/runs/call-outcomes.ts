@@ -11,7 +11,7 @@ import type { RunFact } from './run-events.ts';
 export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): UnfinishedSteps | null {
   const facts: RunFact[] = [];
   for (const { fact } of newest) {
-    // Facts before such a wait belong to an earlier generation.
+    // Facts before a wait of the turn, such as for an answer, belong to an earlier generation.
     const isBefore = fact.type === 'paused' && fact.reason === 'user_input' && fact.muted === undefined;
     if (isBefore || fact.type === 'runStarted') break;
     facts.push(fact);

@@ -5,7 +5,7 @@ import type { Instant } from '../../lib/time.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 
-/** Returns the digest of the parts that make two calls equal. */
+/** Returns a digest of parts of a tool call. Calls with the same digest count as equal. */
 export function callDigest(parts: readonly unknown[]): string {
   const plain: unknown = JSON.parse(JSON.stringify(parts));
   return createHash('sha256').update(canonical(plain)).digest('base64url');
@@ -35,7 +35,10 @@ export function reported(
   return [{ type: 'REPORT', ...about, result: settled }, ...marks];
 }
 
-/** Returns the commands that record a call's outcome, with secrets redacted. Output with a secret marks the session. */
+/**
+ * Returns the commands that record a call's outcome, with secrets redacted. Output with a secret marks the session as
+ * having read private data.
+ */
 export function settlement(
   call: { readonly id: string; readonly tool: string },
   { output, durationMs, status, code }: SettledCall,

@@ -83,7 +83,10 @@ function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
 }
 
-/** Delays the deadlines of background runs by the time of a standstill, because people could not decide meanwhile. */
+/**
+ * Delays the deadlines of background runs by the time for which Conch's process stood still: people could not decide
+ * meanwhile.
+ */
 function delayedAsides({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: Floor): readonly CommandFor[] {
   const command: RunCommand = { type: 'STANDSTILL', ms };
   const keys = asides.map(({ agent }) => runKeyOf({ channel, agent, aside: true }));
@@ -136,7 +139,10 @@ function hasRun(floor: Floor, agent: AgentId): boolean {
   return findTurn(floor, agent)?.run === true;
 }
 
-/** Begins the run of a turn. A run of an earlier turn that is failed or still open is aborted first. */
+/**
+ * Returns the commands that begin the run of a turn. A run of an earlier turn that is failed or still open is aborted
+ * first.
+ */
 function begun(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
   const { epoch, agent, maxTurns, requestedBy, prompt, output } = fact;
   const turn = `turn #${epoch} of ${agent} in ${floor.channel}`;
@@ -153,8 +159,8 @@ function begun(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
 }
 
 /**
- * Ends the run of a turn. A run with a running call cannot complete, so it is aborted. A paused run cannot fail by the
- * specification's table, so it is aborted, too.
+ * Returns the commands that end the run of a turn. A run with a running call cannot complete, so it is aborted. A
+ * paused run cannot fail by the specification's table, so it is aborted, too.
  */
 function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   const session = `${fact.epoch}`;
@@ -203,7 +209,7 @@ function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
 function floorCommand(fact: RunFact, state: RunState): Command | null {
   const { key, run } = state;
   const { agent } = seatOfRuns(key);
-  // Announced in the channel in the same transaction.
+  // The channel is told of a revoked rule in the same transaction.
   if (fact.type === 'ruleRevoked') return fact.told === undefined ? null : { type: 'tellRevoked', agent, ...fact.told };
   if (run?.type === 'background') return besideFloor(fact, state, run);
   return run?.type === 'conversational' ? onFloor(fact, state, run) : null;

@@ -134,8 +134,8 @@ function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry
 }
 
 /**
- * `row`: a call; `null` while its run is being read. No later call than `at` follows. `read`: entries of the journal
- * read since the step before.
+ * One step of reading a journal backwards. `row`: a call; `null` while its run is being read. No call later than `at`
+ * follows. `read`: journal entries read since the step before.
  */
 type Step = { readonly at: Instant; readonly row: ToolCallRow | null; readonly read: number };
 

@@ -8,7 +8,7 @@ import { defined } from '../../lib/defined.ts';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
-/** A decision in progress: each fact changes the state for the next. */
+/** A decision about a command, in progress: each recorded fact changes the state for the next fact. */
 export class RunDecision {
   readonly at: Instant;
   readonly facts: RunFact[] = [];
@@ -35,7 +35,7 @@ export class RunDecision {
   }
 }
 
-/** Requests calls in a step. While the run is paused, only waiting calls may be requested. */
+/** Requests tool calls in a step. While the run is paused, only waiting calls may be requested. */
 export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): RunRefusal | null {
   const { status } = decision.state;
   const { calls } = command;
@@ -151,7 +151,7 @@ export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>
   return null;
 }
 
-/** Decides a request for approval. */
+/** Applies a decision about a request for approval. */
 export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): RunRefusal | null {
   const { state } = decision;
   const approval = state.run?.pause?.approval ?? null;
@@ -242,7 +242,10 @@ export function isForPeople({ type, pause }: Run): boolean {
   return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
 
-/** Continues a run after a pause, or fails a run whose agent is lost. `isMuted`: pauses the run anew. */
+/**
+ * Continues a run after a pause, or fails a run whose agent is lost. `isMuted`: pauses the run again without asking
+ * people.
+ */
 export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   const { lastError } = decision.run;
   if (isMuted) return standStill(decision);
@@ -274,7 +277,7 @@ export function dropCalls(decision: RunDecision, code: string): void {
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
   const { type, calls } = decision.run;
-  // In a background run the model is prompted anew, too, and requests its calls again.
+  // When the agent of a background run is lost, the model is prompted anew and requests its calls again.
   const isGone = ({ source, status, waits }: OpenCall): boolean =>
     source === 'agent' || waits === true || (type === 'background' && status === 'pending');
   for (const call of calls.filter(isGone)) {
@@ -307,7 +310,9 @@ function approvalOf({ approval }: OpenCall): Pick<OpenCall, 'approval'> {
   return defined({ approval });
 }
 
-/** Pauses the run, with the deadline for people's decision (row 6, and the end of row 5, of the table). */
+/**
+ * Pauses the run, with the deadline for people's decision (row 6, and the end of row 5, of the specification's table).
+ */
 export function pauseRun(decision: RunDecision, reason: Of<'PAUSE'>['reason'], context: string | null): void {
   decision.record({ type: 'paused', reason, context, until: untilOf(decision), approval: null });
 }
@@ -349,7 +354,7 @@ function needsYes(
 function ask(decision: RunDecision, { id: call, tool, digest, source, words, alone }: OpenCall): void {
   const { run, at } = decision;
   const [requestedAt, expiresAt] = [at, untilOf(decision)];
-  // Whether the request outlives a restart: the call itself, or only the decision for an equal call.
+  // What survives a restart: the call itself (`true`), or only the decision, for an equal call (`answer`).
   const outlives = source === 'conch' && run.type !== 'background' ? (true as const) : ('answer' as const);
   const lasting = words?.about?.answer === undefined ? { lasting: outlives } : {};
   const asked = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };

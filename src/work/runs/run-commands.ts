@@ -57,7 +57,7 @@ export type RunCommandPorts = {
 
 type RunOption = 'model' | 'steps' | 'tools';
 
-/** Creates the commands of the group "run". */
+/** Creates the commands of `/run`. */
 export function createRunCommands(ports: RunCommandPorts): RunCommands {
   return {
     run(verb, agent, request) {
@@ -216,7 +216,7 @@ type Carried = { readonly commands: readonly RunCommand[]; readonly did: string 
 type Ending = Pick<Carried, 'did'> & {
   /** Returns the commands that end the run. `last`: the draft that is posted first; empty for none. */
   readonly commands: (last: string) => readonly RunCommand[];
-  /** Set when the shown text counts as the whole answer. */
+  /** Set when the posted draft counts as the whole answer. */
   readonly completes?: true;
 };
 
@@ -339,7 +339,7 @@ function listed(
   const states = keys
     .filter((key) => seatOfRuns(key).channel === channel)
     .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null))
-    // Seats that only read another agent's text have no runs.
+    // A seat that has only read labelled text has a state, but no run.
     .filter(({ run }) => run !== null);
   const lines = states.flatMap((state) =>
     verb === 'status' ? statusLines(state, ports) : [...ruleLines(state, ports), ...habitLines(state, ports)],

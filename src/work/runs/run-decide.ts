@@ -153,7 +153,10 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   return null;
 }
 
-/** Begins a step: rows 2, 4 and 5 of the table. A first step that is also the last is row 2 and then row 6. */
+/**
+ * Begins a step: rows 2, 4 and 5 of the specification's table. A first step that reaches the step limit is row 2 and
+ * then row 6.
+ */
 function step(decision: RunDecision, command: Of<'STEP'>): RunRefusal | null {
   const { run } = decision;
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
@@ -177,7 +180,7 @@ function keep(decision: RunDecision, command: Of<'KEEP'>): RunRefusal | null {
   return null;
 }
 
-/** Continues a paused run, or retries a failed one: rows 11 and 13 of the table. */
+/** Continues a paused run, or retries a failed one: rows 11 and 13 of the specification's table. */
 function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null {
   const { state, run } = decision;
   if (state.status === 'error' && (run.lastError === null || !RUN_GUARDS.isRecoverable(run.lastError))) {
@@ -195,14 +198,14 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   return null;
 }
 
-/** Ends the run with an error: rows 3, 8 and 9 of the table. */
+/** Ends the run with an error: rows 3, 8 and 9 of the specification's table. */
 function fail(decision: RunDecision, command: Of<'ERROR'>): RunRefusal | null {
   if (!RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
   failRun(decision, command.error);
   return null;
 }
 
-/** Completes the run: row 7 of the table. */
+/** Completes the run: row 7 of the specification's table. */
 function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | null {
   const { run } = decision;
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
@@ -214,8 +217,8 @@ function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | 
 }
 
 /**
- * Aborts a run: rows 10, 12 and 14 of the table, and `starting` of the matrix. Calls that Conch still runs are settled
- * when they end.
+ * Aborts a run: rows 10, 12 and 14 of the specification's table, and the state `starting`, which only its matrix lists.
+ * Calls that Conch still runs are settled when they end.
  */
 function abort(decision: RunDecision, { reason, by }: { readonly reason: string; readonly by: string | null }): void {
   closeApproval(decision, 'void');
@@ -241,8 +244,8 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
 }
 
 /**
- * Returns why a run outside tasks may not resume now; `null` for none of these reasons. A failed run of a turn does not
- * resume: another turn begins another run.
+ * Returns why the run of a turn or a background run must not resume now; `null` when it may. A failed run of a turn
+ * does not resume: another turn begins another run. Always `null` for a task.
  */
 function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
   if (run.type === 'task') return null;

@@ -67,7 +67,7 @@ const COMMANDS = {
     cause,
     ...started,
     maxTurns: turns.exactOptional(),
-    /** The task of the run, with its column, `backlog` or `in_progress`. Others and `null` are refused. */
+    /** The task of the run, with its column, `backlog` or `in_progress`. Other columns and `null` are refused. */
     task: z.strictObject({ id, column: text }).nullable(),
   },
   STEP: { cause, session, turn: z.int().min(1), toolCalls: z.array(requestedCallSchema), output: words },
@@ -80,7 +80,7 @@ const COMMANDS = {
     cause,
     by,
     feedback: words,
-    /** Number of steps to add at the limit. Absent: as many as the run could take at its start. */
+    /** Number of steps to add at the step limit. Absent: the step limit with which the run started. */
     more: z.int().exactOptional(),
     told: resumedBy,
   },
@@ -99,7 +99,7 @@ const COMMANDS = {
     /** Set: aborts only a run in this state. */
     while: z.enum(['paused', 'running']).exactOptional(),
   },
-  /** Requests calls in a step. A call with `waits` waits behind another call. */
+  /** Requests tool calls in a step. A call with `waits` waits behind another call. */
   REQUEST: { cause, session, calls: z.array(requestedCallSchema) },
   /** Claims a call right before it starts, under the rules in force. A call is claimed at most once. */
   CLAIM: { cause, call: id, digest: text, verdict: z.enum(['allow', 'ask', 'deny']), brings: brings.exactOptional() },
@@ -116,7 +116,7 @@ const COMMANDS = {
   TAINT: { cause, from: text, label: z.enum(LABELS).exactOptional() },
   /** Clears the labels of what the session read, because the session's memory is lost. */
   CLEANSE: { cause },
-  /** Withdraws the request of a call that has not started. */
+  /** Withdraws a call that has not started, and closes its request. */
   WITHDRAW: { cause, call: id },
   DECIDE: {
     cause,
@@ -141,7 +141,7 @@ const COMMANDS = {
   LOST: { cause, session, error: runErrorSchema },
   /** Reports that the process restarted. Calls that were running get an unknown outcome. */
   RECOVER: { cause },
-  /** Moves the deadlines for people's decisions by a standstill of the process, in milliseconds. */
+  /** Delays the deadlines for people's decisions by the time for which Conch's process stood still, in milliseconds. */
   STANDSTILL: { cause, ms: z.number() },
   /** Skips run numbers after a backup was restored, so that no run id is used twice. */
   SKIP_NUMBERS: { cause, by: z.number() },

@@ -37,8 +37,8 @@ export class RunTaints {
   readonly #ports: TaintPorts;
   readonly #known = new Map<string, Kept>();
   /**
-   * By `runKeyOf`: the number of the last line that the seat's session has not read. Later lines count as read. Absent:
-   * all lines count as read. Not stored, so it is empty after a restart of Conch.
+   * By the key of a seat's runs: the number of the last line that the seat's session has not read. Later lines count as
+   * read. Absent: all lines count as read. Not stored, so it is empty after a restart of Conch.
    */
   readonly #readsAfter = new Map<string, number>();
 
@@ -81,8 +81,8 @@ export class RunTaints {
   }
 
   /**
-   * Called before a session reads these lines. Gives the session the labels under which agents wrote their lines. When
-   * the number of a line is not above the `after` of `forget`, that line and all later lines count as read.
+   * Called before a session reads these lines. Gives the session the labels under which agents wrote their lines. If a
+   * line counted as unread until now, that line and all later lines count as read.
    */
   read(seat: RunSeat, lines: readonly Pick<Line, 'line' | 'author' | 'at' | 'aside'>[]): void {
     const [key, { channel }] = [runKeyOf(seat), seat];

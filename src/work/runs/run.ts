@@ -83,7 +83,10 @@ export const approvalSchema = z.strictObject({
    * the next call with this digest.
    */
   detached: z.boolean(),
-  /** Ids of waiting calls that are equal. The decision counts for each, unless it adds an always-allow rule. */
+  /**
+   * Ids of waiting calls that are equal to the requested one. The decision counts for each, unless it adds an
+   * always-allow rule.
+   */
   others: z.array(id).exactOptional(),
   /**
    * Set when the request outlives a restart. `true`: the call itself survives. `answer`: only the decision counts, for
@@ -155,13 +158,13 @@ const runSchema = z.strictObject({
   turnsAtOnce: z.number(),
   /** Steps so far: the specification's `currentTurn`. */
   turn: z.number(),
-  /** Time for people to decide, in milliseconds; `null` when the floor's turn has the limit. */
+  /** Time for people to decide, in milliseconds; `null` when the turn on the floor has the time limit. */
   waitMs: z.number().nullable(),
   pause: pauseSchema.nullable(),
   /** The last failure. In a paused run: the agent is lost, and the run fails when it continues. */
   lastError: runErrorSchema.nullable(),
   /**
-   * Instant at which a failed run is aborted if nobody decides; `null` when the run has not failed, or has no such
+   * Instant at which a failed run is aborted if nobody decides; `null` when the run has not failed, or has no time
    * limit.
    */
   errorUntil: instant.nullable(),
