@@ -43,8 +43,8 @@ export type BackendsParts = {
   /** Logins at MCP servers; absent: no logins. */
   readonly logins?: ServerLogins;
   /**
-   * Called for every session of a local coding agent. `program`: the release that the agent reports; `null` when it
-   * reports none.
+   * Called for every session of a local coding agent. `program`: the name and version that the agent reports; `null`
+   * when it reports none.
    */
   readonly opened?: (agent: AgentConfig, program: string | null) => void;
   /** Decides whether agents may start in their folders. Absent: folders with files that agents obey are refused. */
@@ -52,8 +52,8 @@ export type BackendsParts = {
 };
 
 /**
- * Returns a function that logs a warning once for each agent and release, unless its last `conch agent check` showed
- * that the agent asks before it acts.
+ * Returns a function that logs a warning, at most once for each agent and release. It warns unless the last `conch
+ * agent check` of the release showed that the agent asks before it acts.
  */
 export function warnOfUnchecked({
   config,
@@ -111,7 +111,7 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   };
 }
 
-/** Every agent with its backend. */
+/** Returns every agent with its backend. */
 export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor']): readonly AgentSpec[] {
   return agents.map((agent) => {
     const { id, name, description, persona } = agent;
@@ -170,7 +170,7 @@ type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>
 
 /**
  * Servers that several agents share: the server for remote agents, and the pool of MCP servers. Each is `null` until a
- * backend needs it. `closing`: functions to call at the end of the program.
+ * backend needs it. `closing`: functions to call when Conch ends.
  */
 type Doors = { host: RemoteHost | null; serverTools: ServerTools | null; readonly closing: (() => Promise<void>)[] };
 

@@ -50,7 +50,7 @@ export type AppParts = Pick<CommandContextPorts, 'waiting'> & {
   readonly localOperators: readonly string[];
   /** Secrets to redact from texts; default: those of the configuration. Returns a new array when the set changes. */
   readonly secrets?: () => readonly string[];
-  /** Called with an error after which the program must end, such as one of the store or a refusal of a platform. */
+  /** Called with an error after which Conch must end, such as one of the store or a refusal of a platform. */
   readonly onBroken: (error: unknown) => void;
   /** False while another process may serve the channels in place of this one. Default: always true. */
   readonly mayAct?: () => boolean;
@@ -67,7 +67,7 @@ const DRAIN_MS = 7_000;
 /** Backoff of retries while the disk is full or another process writes to the database. */
 const STORE_BACKOFF = { firstMs: 250, longestMs: 5_000 };
 
-/** The delay of outbox entries for agents during a shutdown, in milliseconds. The program ends before it has passed. */
+/** The delay of outbox entries for agents during a shutdown, in milliseconds. Conch ends before it has passed. */
 const AFTER_SHUTDOWN_MS = 3_600_000;
 
 /**
@@ -79,7 +79,7 @@ const UNCERTAIN_MS = 500;
 /** The longest that the first grant of a new channel waits for its agents, in milliseconds. */
 const SEATING_MS = 5_000;
 
-/** Floors, agents and adapters as one program. */
+/** One running Conch: joins floors, agents and adapters. */
 export class App {
   readonly #parts: AppParts;
   readonly #floors: ReadModel;
@@ -121,8 +121,7 @@ export class App {
     this.#show = createShowing(parts.adapters, this.#floors);
     this.#manager = new TurnManager({
       ...parts,
-      // After a failure that will pass, the manager tries the floor's deadline again. Any other failure ends the
-      // program.
+      // After a failure that will pass, the manager tries the floor's deadline again. Any other failure ends Conch.
       failed: (error) => void (willPass(error) || parts.onBroken(error)),
       addressed: this.#floors.addressed,
       opensReview: (message) => this.reviews.arrived(message),
@@ -213,7 +212,7 @@ export class App {
   }
 
   /**
-   * Starts agents, and the platforms without `losesEvents`. Resolves when messages are accepted from these platforms.
+   * Starts Conch with the platforms without `losesEvents`. Resolves when messages are accepted from these platforms.
    * `connect` connects the others. Floors with work in progress resume in `connect`, or before their next command.
    */
   async start(): Promise<void> {
@@ -225,7 +224,7 @@ export class App {
     await this.#startUp.begin();
     this.#outbox.start();
     await this.runs.begin(this.#agents);
-    // A stored review that cannot be read ends the program in good order.
+    // A stored review that cannot be read ends Conch in good order.
     try {
       this.reviews.begin();
     } catch (error) {
@@ -328,7 +327,7 @@ export class App {
     });
   }
 
-  /** Crews get a message before it is stored: after a crash in between, it is delivered or read again. */
+  /** Crews get a message before it is stored. After a crash in between, the message is delivered or read again. */
   async #receive(adapter: ChatAdapter, message: HumanMessage): Promise<void> {
     await this.crews.heard(message, async () => {
       const { author } = message;

@@ -74,7 +74,7 @@ export class ChannelReviews extends Reviews {
 
   /**
    * Continues open reviews, and deletes the leftovers of ended ones. In each channel whose configured order is
-   * `review`, handles the first held message like a new one: it can open a review. Only a message of a person does.
+   * `review`, the first held message can open a review, if a person wrote it.
    */
   override begin(): void {
     super.begin();

@@ -181,7 +181,9 @@ export class ChannelSync {
     }
   }
 
-  /** The channel's position when Conch first read it, or the stored start of a thread; `null` for none. */
+  /**
+   * The position in a channel's history at which Conch first read it, or after which a thread is read; `null` for none.
+   */
   #mark(channel: ChannelId): Position | null {
     const kept = this.#ports.store.keyValues.recall(MARKS, channel);
     return kept === null ? null : positionSchema.parse(JSON.parse(kept));

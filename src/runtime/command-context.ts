@@ -37,7 +37,7 @@ export type CommandContextPorts = {
   readonly trust?: TrustCommands;
 };
 
-/** The floors and agents for operators' commands, with names and roles of the present configuration. */
+/** Creates the context of operators' commands: floors, agents, and the names and roles of the present configuration. */
 export function createCommandContext(ports: CommandContextPorts): CommandContext {
   const { manager, roster, floors, store, config, clock, log, people, suspended, runs, waiting = () => [] } = ports;
   return {

@@ -1,6 +1,6 @@
 import type { StoreFault } from '../engine/errors.ts';
 
-/** Exit codes of the program, for scripts and service managers. */
+/** Exit codes of Conch, for scripts and service managers. */
 export const EXIT_CODES = {
   ok: 0,
   unexpected: 1,
@@ -22,7 +22,7 @@ export const EXIT_CODES = {
   cancelled: 130,
 } as const;
 
-/** One of the exit codes. */
+/** An exit code of Conch. */
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
 /** Returns each exit code with its meaning, in the order of `EXIT_CODES`. */

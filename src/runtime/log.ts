@@ -35,7 +35,7 @@ export type Log = Logger;
 
 /**
  * Opens a log. Secrets are redacted in the finished line of JSON. A destination that fails (a full disk, a closed pipe)
- * loses lines and never stops the program.
+ * loses lines and never stops Conch.
  */
 export function createLog(options: LogOptions): Log {
   const { level, secrets, clock = Date } = options;
@@ -66,11 +66,11 @@ export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
 /**
  * Logs the facts of floors: one line for each transition of a seat, and warnings or errors for what operators should
- * look at. While the program starts, the agents that connect share one line for each channel.
+ * look at. While Conch starts, the agents that connect share one line for each channel.
  */
 export class ChangeLog {
   readonly #log: Log;
-  /** Agents that connected while the program starts, by channel; `null` after that. */
+  /** Agents that connected while Conch starts, by channel; `null` after that. */
   #arrivals: Map<string, Set<string>> | null = new Map();
 
   constructor(log: Log) {
@@ -89,7 +89,7 @@ export class ChangeLog {
     }
   }
 
-  /** Called when the program has started: agents that connect get lines of their own from now on. */
+  /** Called when Conch has started: agents that connect get lines of their own from now on. */
   started(): void {
     for (const [channel, agents] of this.#arrivals ?? []) this.#log.info({ channel, agents: [...agents] }, 'seated');
     this.#arrivals = null;
@@ -114,8 +114,8 @@ export function transitionLine(fact: Extract<Fact, { readonly type: 'seatMoved' 
 }
 
 /**
- * Returns a function that redacts a line of JSON: the given values of at least six characters, in plain, escaped,
- * URL-encoded and base64 form. Each long line of a value with several lines, such as a key, is redacted alone, too.
+ * Returns a function that redacts a line of JSON: the given secrets of at least six characters, in plain, escaped,
+ * URL-encoded and base64 form. Each long line of a secret with several lines, such as a key, is redacted alone, too.
  * Also redacts tokens and passwords in known forms. The line stays JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {

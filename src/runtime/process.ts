@@ -63,7 +63,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   let platforms: Platforms | null = null;
   const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
-  // Reports the first failure only: it ends the program, and mostly causes the later ones.
+  // Reports the first failure only: it ends Conch, and mostly causes the later ones.
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
   const opened = await openStore({ current, clock, adapters, log, health, lost: onBroken, stopping, service });
@@ -255,8 +255,8 @@ async function openStore(parts: StoreParts): Promise<OpenedStore | null> {
 }
 
 /**
- * Serves health checks and browsers over HTTP while this Conch stands by, where the page is enabled. Ends this program
- * when another one has the port: it could not serve the page after a take-over.
+ * Serves health checks and browsers over HTTP while this Conch stands by, where the page is enabled. Ends this Conch
+ * when another process has the port: it could not serve the page after a take-over.
  */
 function standby({ current, log, service, stopping }: Pick<StoreParts, 'current' | 'log' | 'service' | 'stopping'>) {
   let close: Promise<() => Promise<void>> | null = null;

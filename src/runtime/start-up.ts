@@ -37,7 +37,7 @@ export class StartUp {
     this.#ports = ports;
   }
 
-  /** Starts the adapters without `losesEvents`. Resolves when they are started. */
+  /** Recovers the stored floors, then starts the adapters without `losesEvents`. Resolves when they are started. */
   async begin(): Promise<void> {
     const { adapters, manager, agents, begin, config } = this.#ports;
     const plans = this.#ports.plans();
@@ -79,8 +79,9 @@ export class StartUp {
   }
 
   /**
-   * Resolves when the floors with work in progress have resumed, or resuming failed. Does not wait for platforms that
-   * are still being connected. From this call on, errors of resuming floors are not reported.
+   * Resolves when the floors with work in progress have resumed, or resuming failed; before `connect`, at once. Does
+   * not wait for platforms that are still being connected. From this call on, errors of resuming floors are not
+   * reported.
    */
   async stop(): Promise<void> {
     this.#isStopping = true;

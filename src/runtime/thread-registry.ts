@@ -78,8 +78,8 @@ export class Threads {
   }
 
   /**
-   * The configuration with every thread as a channel of its own, with its parent's settings, if the parent has floors
-   * for threads.
+   * The configuration with a channel for every thread, with the settings of its parent, if the parent gives threads
+   * floors of their own.
    */
   within(config: Config): Config {
     if (this.#known.size === 0) return config;

@@ -49,7 +49,7 @@ type CrewHostPorts = {
   readonly show: (channel: string) => void;
   /** Opens a thread of a channel on its platform. Resolves with the thread's id. */
   readonly openThread: (channel: string, name: string, key: string) => Promise<string>;
-  /** Applies the configuration anew, with the workers that have seats now. */
+  /** Applies the configuration again, with the workers that have seats now. */
   readonly reseat: () => Promise<void>;
   /** Stores the work of an agent since the commit `base` for a review, and checks it out for reviewers. */
   readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
@@ -73,7 +73,7 @@ const LINES_READ = 20;
 /** Obstacles to the next turn in a ticket's thread with which its worker is shown as asking people. */
 const STOPS: ReadonlySet<Obstacle['why']> = new Set(['paused', 'limit', 'day-limit', 'over-budget', 'stopped']);
 
-/** The crews of a program: opens their repositories, and gives their workers seats in the threads of their tickets. */
+/** The crews of this Conch: opens their repositories, and gives their workers seats in the threads of their tickets. */
 export class CrewHost {
   readonly commands: CrewCommands;
   readonly #ports: CrewHostPorts;
@@ -85,7 +85,7 @@ export class CrewHost {
   /** The configuration with which each crew was opened, or could not be opened, as JSON. */
   readonly #opened = new Map<string, string>();
   #opening: Promise<void> = Promise.resolve();
-  /** Resolves when the crews were opened once, or when the program stops before that. `null` afterwards. */
+  /** Resolves when the crews were opened once, or when Conch stops before that. `null` afterwards. */
   #unopened: PromiseWithResolvers<void> | null = Promise.withResolvers<void>();
   #isStopped = false;
   #seating: Promise<void> = Promise.resolve();
@@ -147,7 +147,10 @@ export class CrewHost {
     return 'Not done: you are no worker of a crew.';
   }
 
-  /** Called when a floor changed. Shows the crew's channel anew if the floor is of a ticket's thread. */
+  /**
+   * Called when a floor changed. If the floor is of a ticket's thread, shows people the present state of the crew's
+   * channel.
+   */
   floorChanged(channel: string): void {
     const crew = this.#ports.config().crews.find((each) => this.#hasThread(each, channel));
     if (crew !== undefined) this.#ports.show(crew.channel);

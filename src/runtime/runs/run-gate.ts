@@ -37,7 +37,7 @@ type RunGatePorts = {
   readonly prompt: (seat: RunSeat) => string | null;
   readonly clean: (text: string) => string;
   readonly failed: (error: unknown) => void;
-  /** True while the program ends. Requests then stay open. */
+  /** True while Conch ends. Requests then stay open. */
   readonly isEnding: () => boolean;
 };
 
@@ -75,9 +75,9 @@ class RunGate implements ToolGate {
   readonly #epoch: number;
   readonly #session: string;
   readonly #queue = new KeyedQueue<'call'>();
-  /** Calls that wait until the calls before them are decided and the run goes on. */
+  /** Tool calls that wait until the calls before them are decided and the run goes on. */
   readonly #waiting = new Set<Waiting>();
-  /** Calls that may run: the agent's id of each, with its id in the run. */
+  /** Tool calls that may run now: the agent's id of each call, with the call's id in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
   /** Ids of the calls that this generation requested or continued. */
@@ -311,7 +311,7 @@ class RunGate implements ToolGate {
     return [...this.#waiting].flatMap((one): RequestedCall[] => {
       if (one.id !== null || one.stopped.aborted) return [];
       const judged = this.#judge(one.call);
-      // A denied call waits for nobody. It is recorded when it is refused.
+      // A denied call needs no decision of people. It is recorded when it is refused.
       if (judged.verdict === 'deny') return [];
       one.id = this.#newId();
       this.#asked.add(one.id);
@@ -370,7 +370,7 @@ class RunGate implements ToolGate {
   }
 }
 
-/** A call that asks the gate. `id`: the call's id in the run; `null` until it is recorded. */
+/** A tool call that needs the gate's verdict. `id`: the call's id in the run; `null` until it is recorded. */
 type Waiting = { readonly call: GatedCall; readonly stopped: AbortSignal; id: string | null };
 
 type AskedCall = {

@@ -71,7 +71,7 @@ export class Runs {
   /** Labels of what agents' sessions have read: untrusted or private text. */
   readonly taints: RunTaints;
 
-  /** Sends events of runs to programs. */
+  /** Sends events of runs to the programs that read them. */
   readonly events: EventSource;
   /** Reads the record of all tool calls. */
   readonly audit: AuditSource;
@@ -132,13 +132,13 @@ export class Runs {
     this.gateFor = this.#gates(failed);
   }
 
-  /** Continues the background runs that were open when the program ended. */
+  /** Continues the background runs that were open when Conch ended. */
   begin(agents: Pick<Supervisor, 'aside' | 'backend'>): Promise<void> {
     this.#agents = agents;
     return this.#asides.begin();
   }
 
-  /** Adds the id of the requester and of the run to the report of a model call. */
+  /** Adds the ids of the requester and the run, where they are known, to the report of a model call. */
   booked(seat: RunSeat, command: AgentCommand): AgentCommand {
     if (command.type !== 'spend' || command.use === undefined) return command;
     const requestedBy = this.#requestedBy(seat) ?? '';
@@ -280,7 +280,7 @@ export class Runs {
     return texts.join('\n\n') || null;
   }
 
-  /** The first requester who is not an operator; `null` for none. */
+  /** The first requester of a seat's work who is not an operator; `null` for none. */
   #member(seat: RunSeat): Requester | null {
     return this.#requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
   }

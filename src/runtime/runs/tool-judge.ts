@@ -146,7 +146,7 @@ export function callAsked(
   const shown = (text: string): string => visible(clean(text));
   const { title = call.tool, unaskable, answer, form, showsAnswer } = call;
   const [reason = '', ...more] = caution?.split('\n') ?? [];
-  // A caution of several lines stands before the call.
+  // A caution of several lines is shown before the text of the call.
   const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
   const detail = shown(whole);
   const why = detail.length > LONGEST_DETAIL ? TOO_LONG : unaskable;
@@ -183,7 +183,7 @@ function fieldShown(field: AskedField, shown: (text: string) => string): AskedFi
   };
 }
 
-/** The call as it is recorded, with secrets redacted by `clean`. */
+/** Returns the tool call as the run stores it, with secrets redacted by `clean`. */
 export function recordedCall(
   call: GatedCall,
   { verdict, rule, about, denied }: Pick<CallJudgement, 'verdict' | 'rule' | 'about' | 'denied'>,

@@ -9,7 +9,7 @@ import { dropWork, hideWork, storedWork } from './work-tree.ts';
 /** Where reviews store work, and which reviews there were. */
 export type StoredReviews = {
   readonly env: GitEnvironment;
-  /** The id of the database, a part of every ref: it keeps apart the work of two programs in one repository. */
+  /** The id of the database, a part of every ref: it keeps apart the work of two Conches in one repository. */
   readonly owner: string;
   /** The folder for the files that reviewers read: an absolute path without links. */
   readonly scratch: string;

@@ -200,8 +200,8 @@ function lose(decision: ReviewDecision, { agent, why }: ReviewCommandOf<'LOST'>)
     const named = `${agent}: ${why}`;
     return named === waiting.why ? 'UNCHANGED' : decision.wait('agents', named, waiting.until, agent);
   }
-  // The floor may first report that an agent is away, and later that its provider is the reason. While one agent is at
-  // its limit, the agent whose turn is awaited may leave, too.
+  // The floor may first report that an agent is away, and later that its provider is the reason. While one agent waits
+  // for its provider, the agent whose turn is awaited may leave, too.
   const isOthers = waiting?.for === 'provider' && waiting.away !== undefined && waiting.away !== agent;
   if (waiting !== null && !isOthers && (until === null || waiting.for !== 'agent')) return 'UNCHANGED';
   if (isOthers && turn?.agent !== agent) return 'UNCHANGED';
@@ -439,7 +439,7 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
 
 /**
  * Called at the end of a wait for a provider. Asks again for the turn that the provider refused; this counts as no
- * failure. A turn that was over when its agent reached the limit is not asked for again.
+ * failure. A turn that is over is not asked for again.
  */
 function askAgain(decision: ReviewDecision): null {
   const { turn, waiting } = decision.review;

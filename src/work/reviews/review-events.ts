@@ -108,7 +108,7 @@ export const REVIEW_FACTS = {
   workMeasured: { work: workSchema },
   /** The work changed while it was reviewed, so the verdict counts for nothing. `last`: the review is not repeated. */
   verdictVoided: { tree: text, last: z.literal(true).exactOptional() },
-  /** `reason`: absent when it is the reason in the reviewer's turn. */
+  /** `reason`: the reason for the verdict, if it is not the one in the reviewer's turn. */
   verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text.exactOptional() },
   doneSignalled: { tree: text },
   findingsKept: { findings: z.array(findingSchema) },

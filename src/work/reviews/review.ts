@@ -178,7 +178,7 @@ const waitingSchema = z.strictObject({
   why: text,
   /** The deadline of the wait; `null` for none. */
   until: instant.nullable(),
-  /** The agent that is absent or at its limit, in a wait for both agents or for a provider. */
+  /** The agent that is absent or whose provider takes no work, in a wait for both agents or for a provider. */
   away: agent.exactOptional(),
 });
 

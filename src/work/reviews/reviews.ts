@@ -63,7 +63,7 @@ export class Reviews {
     });
   }
 
-  /** Continues the reviews that were open when the program ended. Deletes the leftovers of ended reviews. */
+  /** Continues the reviews that were open when Conch ended. Deletes the leftovers of ended reviews. */
   begin(): void {
     this.#isRunning = true;
     const { reviews } = this.#ports;

@@ -28,8 +28,8 @@ export type AsideTask = {
   /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly tools: readonly string[] | null;
   /**
-   * The longest time without a report of work, in milliseconds. After it, the agent of a running run is lost. While a
-   * tool call is open, its `limitMs` counts instead; without `limitMs`, the agent is not lost.
+   * The longest time without a report of work, in milliseconds. After it, the agent of a running run counts as lost.
+   * While a tool call is open, its `limitMs` counts instead; without `limitMs`, the agent does not count as lost.
    */
   readonly timeoutMs: number;
 };
@@ -88,7 +88,7 @@ export class AsideRuns {
     ports.runs.onChange(({ key, facts, state }) => this.#changed(key, facts, state));
   }
 
-  /** Continues the background runs that were open when the program ended. A failed run waits for a retry by people. */
+  /** Continues the background runs that were open when Conch ended. A failed run waits for a retry by people. */
   async begin(): Promise<void> {
     this.#running = true;
     for (const key of this.#ports.runs.awake().filter(isAside)) await this.#recover(key);

@@ -25,8 +25,8 @@ const requestedCallSchema = z.strictObject({
   ...openCallSchema.omit({ status: true, cleared: true, approved: true, approval: true, verdict: true }).shape,
   verdict: z.enum(['allow', 'ask', 'deny']),
   /**
-   * Text of the rule behind the verdict. `null`: the default decided, or a limit such as a review; or the agent is no
-   * longer configured. `unasked`: the agent ran the call without asking.
+   * Text of the rule behind the verdict. `null`: the default decided, or a restriction such as that of reviewers; or
+   * the agent is no longer configured. `unasked`: the agent ran the call without asking.
    */
   rule: text.nullable(),
   /** Why the call is denied, for people. */

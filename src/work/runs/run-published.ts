@@ -13,7 +13,7 @@ export type RunEvent =
         readonly sessionId?: string;
         readonly taskId?: string;
         readonly turn?: number;
-        /** Share of the step limit that is used, from 0 to 1. */
+        /** Used share of the step limit, from 0 to 1. */
         readonly progress?: number;
         /** The running tool; `null` for none. */
         readonly currentTool?: string | null;
