@@ -19,8 +19,8 @@ export type TurnPrompt = {
   /** Lines of the conversation that the session may lack, oldest first. */
   readonly lines: readonly Line[];
   /**
-   * The messages that this prompt must answer, unless they are deleted. `lines` may lack some of them, such as
-   * the order of a background run.
+   * The messages that this prompt must answer, unless they are deleted. `lines` may lack some of them, such as the
+   * message that started a background run.
    */
   readonly messages: readonly Line[];
   /** The ids from `messages` that the agent was given earlier in this turn and that no complete generation answered. */
@@ -72,7 +72,10 @@ export type Usage = {
 /** Callbacks through which a session reports its work on one prompt. */
 export type Report = {
   text(chunk: string): void;
-  /** Ends the current message: later text is a new message. During an approval later text stays in the same message. */
+  /**
+   * Ends the current message: later text is a new message. While a request for approval is open, later text stays in
+   * the same message.
+   */
   flush(): void;
   /**
    * Reports how many silent operations (tool calls, permission requests) are open now. The report is a sign of work.
@@ -109,8 +112,8 @@ export type SeatContext = {
   /** The model for this session. Default: the backend's model. */
   readonly model?: string;
   /**
-   * Returns whether the rules, and in a background run its limits, can allow the tool. `tool` `null` asks for any tool
-   * of the server. Absent: all tools can be allowed.
+   * Returns whether the rules, and in a background run its limits, can allow the tool. `tool: null`: whether they can
+   * allow any tool of the server. Absent: all tools can be allowed.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;
   /** Tells people that a server's tools are unavailable and why. `null`: the tools are available again. */
@@ -118,8 +121,8 @@ export type SeatContext = {
 };
 
 /**
- * The result of injecting a message into a running turn. `next-prompt`: the generation did not confirm the message.
- * `refused`: the message is not stored any more.
+ * The result of injecting a message into a running turn. `next-prompt`: the generation did not confirm that it received
+ * the message. `refused`: the message is not stored any more.
  */
 export type InjectOutcome = 'injected' | 'next-prompt' | 'refused';
 
@@ -153,8 +156,8 @@ export type AgentSession = {
    */
   readonly resumed?: boolean;
   /**
-   * Identifies the agent's memory. The first prompt with another object has the newest lines of the conversation.
-   * Default: the session itself.
+   * Identifies the agent's memory. Another object counts as another memory: the first prompt then has the newest lines
+   * of the conversation. Default: the session itself.
    */
   readonly memory?: object;
   /**
@@ -163,25 +166,30 @@ export type AgentSession = {
    * stands alone.
    */
   readonly history?: 'posted' | 'own';
-  /** Estimated characters of a request besides the prompt and the history. Default: 0. */
+  /** Estimated length of a request to the model in characters, without the prompt and the history. Default: 0. */
   readonly overhead?: number;
 };
 
 /** Opens the sessions of an agent. `kind`: the kind of agent, for example `command` or `acp`. */
 export type AgentBackend = {
   readonly kind: string;
-  /** True when the model must print a signal at the end of its turn, because the backend has no other way to end it. */
+  /**
+   * True when the model must end its turn by writing the turn-complete signal, because the backend cannot report the
+   * end.
+   */
   readonly needsSignal: boolean;
-  /** True when its agents promise to ask Conch before they change anything. Exceptions are in `actsUnasked`. */
+  /**
+   * True when the backend's agents promise to ask Conch before they change anything. Exceptions are in `actsUnasked`.
+   */
   readonly promisesToAsk: boolean;
   /**
-   * What its agents do without asking in any mode. Words that follow the agent's name. Absent or `null`: no such act is
-   * known.
+   * What the backend's agents do without asking in any mode, in words that follow the agent's name. Absent or `null`:
+   * no such act is known.
    */
   readonly actsUnasked?: string | null;
   /** What a background run can set: the model, a limit of steps, the tools that it may use. Absent: nothing. */
   readonly settable?: readonly ('model' | 'steps' | 'tools')[];
-  /** True when its agents connect to Conch. */
+  /** True when the backend's agents open the connection to Conch, so that Conch cannot start them. */
   readonly connectsItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
   /** Makes the next session of this seat start without memory. */
@@ -195,7 +203,7 @@ type FailureParts = {
   readonly code?: string;
 };
 
-/** Why a session was lost or could not be opened, in one line. `final`: no session is reopened automatically. */
+/** Why a session was lost or could not be opened, in one line. `final`: Conch opens no other session by itself. */
 export type SessionFailure = {
   readonly message: string;
   /** A code such as "HTTP_401" or "ENOENT". Default: "AGENT_EXECUTION_ERROR". */
@@ -203,7 +211,7 @@ export type SessionFailure = {
   readonly final: boolean;
 };
 
-/** Names the conversation of a seat. Differs for each model: a session with another model is another conversation. */
+/** Returns the key of a seat's conversation. A session with another model is another conversation. */
 export function sessionKeyOf({ channel, agent, model = '' }: Pick<SeatContext, 'channel' | 'agent' | 'model'>): string {
   return `${channel}\n${agent}\n${model}`;
 }

@@ -8,7 +8,7 @@ const verdict = z.enum(['asks', 'unasked', 'unclear']);
 const agentCheck = z.strictObject({
   agent: z.string(),
   profile: z.string(),
-  /** The program's name and version as it reports them, else the command line that started it. */
+  /** The name and version that the agent's program reports, else the command line that started the program. */
   program: z.string(),
   /** When the agent was checked, in ISO 8601. */
   at: z.string(),
@@ -23,8 +23,8 @@ const agentCheck = z.strictObject({
 export type CheckVerdict = z.infer<typeof verdict>;
 
 /**
- * One check of one agent. `attempts`: the actions that the agent was told to try, in order, or the step before them
- * that failed.
+ * One check of whether an agent asks before it acts. `attempts`: the actions that the agent was told to try, in order.
+ * If the preparation failed, its failure.
  */
 export type AgentCheck = Readonly<z.infer<typeof agentCheck>>;
 

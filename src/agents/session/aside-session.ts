@@ -10,7 +10,7 @@ import type { SessionKnowledge, Work } from '../prompt/prompt.ts';
 import { SessionExecutor } from './session-executor.ts';
 import type { AgentSpec, SessionPorts } from './session-executor.ts';
 
-/** The order that a background run carries out. */
+/** What a background run is told to do, and its limits. */
 export type AsideOrder = {
   readonly channel: ChannelId;
   readonly session: number;
@@ -24,15 +24,16 @@ export type AsideOrder = {
   /** The model of the run; default: the agent's model. */
   readonly model?: string;
   /**
-   * Returns whether this run may use the tool. The agent's rules also apply. `tool: null` asks for any tool of the
-   * server. Default: every tool.
+   * Returns whether this run may use the tool. The agent's rules also apply. `tool: null`: whether the run may use any
+   * tool of the server. Default: every tool.
    */
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
 /**
- * Callbacks of a background run. `told`: reports costs, and tools that are missing or back, for the floor. The others
- * report its draft (`null` removes it), its signs of work, its end with the whole text, and its loss.
+ * Callbacks of a background run. `told`: reports costs, and tools that are unavailable or available again, for the
+ * floor. The others report the run's draft (`null` removes it), its signs of work, its end with the whole text, and its
+ * loss.
  */
 export type AsideListener = {
   drafted(text: string | null): void;
@@ -136,7 +137,7 @@ export class AsideSession {
   }
 
   #hear(command: AgentCommand): void {
-    // Usage can be reported after the end.
+    // Usage can be reported after the end of the run.
     if (command.type === 'spend' || command.type === 'tellTools') this.#listener.told(command);
     else if (this.#isOver) return;
     else if (command.type === 'say') this.#texts.push(command.text);

@@ -6,11 +6,12 @@ import type { Line, FloorView } from '../../turns/view.ts';
 /** What agents read from floors and change in them. */
 export type FloorPort = {
   /**
-   * Applies a command. Resolves once its facts are durable. A sign of work that only moves a deadline resolves at once
-   * and is stored within 5 s. A refusal is a value. Rejects when nothing was written.
+   * Applies a command. Resolves once the command's facts are durable, and also when the floor refuses the command. A
+   * sign of work that only moves a deadline resolves at once and is stored within 5 s. Rejects when nothing was
+   * written.
    */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
-  /** The lines from `after` (excluded) to `upto` (included), oldest first. */
+  /** Returns the lines after number `after` up to and including number `upto`, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** The newest lines, at most `limit`, oldest first. */
   lines(channel: ChannelId, limit: number): readonly Line[];
@@ -53,8 +54,8 @@ export type SeatTaint = {
   /** Called before the session reads these lines and messages. Lines that tainted sessions wrote taint the seat. */
   read(lines: readonly Line[]): void;
   /**
-   * Called when the session's memory is lost: clears the taint from reading. Messages that the session wrote stay
-   * tainted. `after`: the next session reads lines after the line with this number.
+   * Called when the session's memory is lost: clears the taint that came from reading. Messages that the session wrote
+   * stay tainted. `after`: the next session reads lines after the line with this number.
    */
   forget(after: number): void;
 };

@@ -16,7 +16,7 @@ type GenerationPorts = {
   readonly roster: TurnPrompt['roster'];
   readonly signal: string;
   readonly passWords: readonly string[];
-  /** True when the agent must end its turn with the signal, because the backend's protocol has no end of a turn. */
+  /** True when the agent must write the turn-complete signal, because the backend cannot report the end of a turn. */
   readonly needsSignal: boolean;
   /** The session that generates. Messages that arrive within `coalesceMs` milliseconds are injected together. */
   readonly session: AgentSession;
@@ -27,7 +27,10 @@ type GenerationPorts = {
   readonly commands: Pick<CommandSender, 'send'>;
   readonly drafted: (epoch: number, text: string | null) => void;
   readonly started: () => void;
-  /** Time left until the turn times out without a sign of work, in milliseconds. For a background run: its timeout. */
+  /**
+   * Returns the time until the turn times out without a sign of work, in milliseconds. For a background run: its
+   * timeout.
+   */
   readonly leftMs: (epoch: number) => number;
   readonly gate: () => ToolGate;
   readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
@@ -66,7 +69,10 @@ export class Generation {
   #over: AbortController | null = null;
   #gate: ToolGate | null = null;
   #injections: Injections | null = null;
-  /** The time limit of the open operation, in milliseconds. `undefined` for none, and once the floor has the limit. */
+  /**
+   * The time limit of the open operation, in milliseconds. `undefined` for none, and once the limit was reported to the
+   * floor.
+   */
   #limitMs: number | undefined;
   #beatAt = -Infinity;
   /**
@@ -202,7 +208,10 @@ export class Generation {
     this.mute();
   }
 
-  /** Ends the generation at once: drops output and outcomes that are not reported yet, and resolves `done`. */
+  /**
+   * Ends the generation at once: drops output and outcomes of injected messages that are not reported yet. Resolves
+   * `done`.
+   */
   close(): void {
     this.mute();
     this.generated();
@@ -211,8 +220,8 @@ export class Generation {
   }
 
   /**
-   * Returns a gate that posts the text so far before each step, each call and each reached limit. Text that is written
-   * while the gate decides is posted after the decision.
+   * Returns a gate that posts the text so far before each step, each call and each reached limit of steps. Text that is
+   * written while the gate decides is posted after the decision.
    */
   #gated(make: () => ToolGate): ToolGate {
     const made = (): ToolGate => (this.#gate ??= make());
@@ -263,7 +272,7 @@ export class Generation {
     this.#beat();
   };
 
-  /** A sign from the host counts only when the number of open calls changes. */
+  /** Takes a sign of work. A sign from Conch itself (`host`) counts only when the number of open calls changes. */
   #work(
     open: number,
     { by, limitMs }: { readonly by: 'host' | undefined; readonly limitMs: number | undefined },
@@ -283,7 +292,10 @@ export class Generation {
     void commands.send({ type: 'spend', agent, epoch, ...spent, use: isPass ? { ...use, outcome: 'passed' } : use });
   }
 
-  /** Returns whether the sign was reported. */
+  /**
+   * Reports a sign of work to the floor, unless the last report was too recent or a request is open. Returns whether it
+   * did.
+   */
   #beat(): boolean {
     const { agent, epoch, clock, leftMs, commands } = this.#ports;
     const now = clock.now();
@@ -382,7 +394,7 @@ function ofAnswer(of: AgentId | undefined): Pick<Extract<AgentCommand, { type: '
 }
 
 const BEAT_MS = 1_000;
-/** Least number of signs of work that fit into the time that an agent is given. */
+/** The least time between two reported signs of work is at most the turn's time left, divided by this number. */
 const BEATS_LEAST = 10;
 const QUIET_MS = 5_000;
 
@@ -431,7 +443,7 @@ class Injections {
       injection.report('next-prompt');
       return;
     }
-    // The agent has not got a message that still waits: its latest text is handed over, or nothing.
+    // When the changed message itself still waits, only its newest text is handed over, or nothing after a deletion.
     const isUnsent = this.#batch.some(
       (each) => each.change === undefined && each.line.message === injection.line.message,
     );
@@ -486,7 +498,10 @@ class Injections {
   }
 }
 
-/** The floor expects no outcome for a deleted message. */
+/**
+ * Returns what remains of `waiting` after a new injection: the new text if its message was edited; nothing if the new
+ * injection replaces or deletes it. The floor expects no outcome for a deleted message.
+ */
 function amended(waiting: Injection, { line, change }: Injection): readonly Injection[] {
   if (change === undefined || waiting.line.message !== line.message) return [waiting];
   return change === 'edited' && waiting.change === undefined ? [{ ...waiting, line }] : [];

@@ -36,7 +36,7 @@ export class SeatedAgent {
   #busyAt: Instant;
   /** Prompts and messages of this epoch and of earlier epochs are dropped. */
   #fence = 0;
-  /** The last epoch for which `#renew` replaced the session; 0 for none. */
+  /** The last epoch for which the session was replaced before its prompt; 0 for none. */
   #renewed = 0;
   /** The newest 1,000 deliveries: ids of rows, or ids of messages with the epoch. Prevents a second delivery. */
   readonly #delivered = new BoundedMap<string, true>(REMEMBERED);
@@ -69,9 +69,9 @@ export class SeatedAgent {
   }
 
   /**
-   * Hands over a prompt, after the running generation has ended. Does not wait for the answer. Resolves with `failed`
-   * when the session is stopped, and with `retry` while no session is open or another answer is under way. Else
-   * resolves with `confirmed`, also for a past turn or a prompt that was handed over before.
+   * Hands a prompt to the agent's session, after the running generation has ended. Does not wait for the answer.
+   * Resolves with `failed` when the session is stopped, and with `retry` while no session is open or another answer is
+   * under way. Else resolves with `confirmed`, also for a past turn or a prompt that was handed over before.
    */
   async prompt(row: OutboxRow, effect: Of<'prompt'>): Promise<Settlement> {
     if (this.#isPast(row, effect)) return CONFIRMED;
@@ -122,9 +122,9 @@ export class SeatedAgent {
   }
 
   /**
-   * Interrupts the generation of this epoch or an earlier one. When the generation has stopped and a person interrupted
-   * the turn, sends `interrupted` to the floor. `hung`: the turn timed out; ends the session if its generation still
-   * runs.
+   * Interrupts the generation of the effect's epoch or an earlier one. When the generation has stopped and a person
+   * interrupted the turn, sends `interrupted` to the floor. `hung`: the turn timed out; ends the session if its
+   * generation still runs.
    */
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);
@@ -203,7 +203,9 @@ export class SeatedAgent {
     await Promise.all([this.executor.stop(), this.#commands.close()]);
   }
 
-  /** Closes the session until the agent has work. Clears its taint, unless the agent may resume its conversation. */
+  /**
+   * Closes the session until the agent has work. Clears the seat's taint, unless the agent may resume its conversation.
+   */
   rest(): Promise<void> {
     const { session, knowledge, taint } = this.executor;
     if (session !== null && session.resumed === undefined) taint?.forget(knowledge.upto - LINES_FOR_NEWCOMERS);

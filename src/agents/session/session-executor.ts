@@ -32,7 +32,7 @@ import type {
   Thresholds,
 } from './session-machine.ts';
 
-/** An agent: its words for prompts, and its backend. */
+/** An agent: its name and descriptions for prompts, and its backend. */
 export type AgentSpec = {
   readonly id: AgentId;
   readonly name: string;
@@ -55,20 +55,23 @@ export type SessionSettings = {
   /** The turn-complete signal, such as `TURN_COMPLETE`. Output that ends with the signal ends the turn. */
   readonly signal: string;
   /**
-   * An answer of only one of these words is a pass. Prompts name the first. `REVIEW_PASS_WORD` replaces all in a task.
+   * An answer of only one of these words is a pass. Prompts name the first. In a task only `REVIEW_PASS_WORD` counts.
    */
   readonly passWords: readonly string[];
   readonly place: { readonly name: string; readonly topic: string };
   /** How many errors stop a session. Default: `DEFAULT_THRESHOLDS`. */
   readonly thresholds?: Thresholds;
   /**
-   * True when the rules can allow an agent this tool of a server. `tool` `null` asks for any tool of the server.
-   * Default: true.
+   * Returns whether the rules can allow an agent this tool of a server. `tool: null`: whether they can allow any tool
+   * of the server. Default: true.
    */
   readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
   /** The taint of an agent's seat. Absent: taint is not tracked. */
   readonly taint?: (agent: AgentId) => SeatTaint;
-  /** Called before each prompt, which waits for the promise. Never rejects. Absent, or `null`: nothing to wait for. */
+  /**
+   * Called before each prompt, which waits for the promise. The promise never rejects. Absent, or `null`: nothing to
+   * wait for.
+   */
   readonly beforePrompt?: (agent: AgentId) => Promise<void> | null;
   /** Proposes a ticket of an agent to its crew. Resolves with the answer in words. Absent: there are no crews. */
   readonly propose?: (agent: AgentId, ticket: ProposedTicket) => Promise<string>;
@@ -84,7 +87,7 @@ export type SessionPorts = {
   readonly log: AgentLog;
   readonly sessionSettings: (channel: ChannelId) => SessionSettings;
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
-  /** Returns random letters and digits. */
+  /** Returns random letters and digits for the boundaries of prompts. */
   readonly boundary: () => string;
 };
 
@@ -93,13 +96,16 @@ type WorkListener = {
   readonly commands: Pick<CommandSender, 'send'>;
   /** Called with the draft; `null` removes the draft. */
   readonly drafted: (epoch: number, text: string | null) => void;
-  /** Time left until the turn times out without a sign of work, in milliseconds. For a background run: its timeout. */
+  /**
+   * Returns the time until the turn times out without a sign of work, in milliseconds. For a background run: its
+   * timeout.
+   */
   readonly leftMs: (epoch: number) => number;
   readonly opened: () => Promise<void>;
   readonly lost: (failure: SessionFailure) => void;
   /** Called when an absent agent has not returned within its grace. */
   readonly absent: (cause: string) => void;
-  /** Further limits the tools of the settings. Default: no further limit. */
+  /** Returns whether this work may use the tool, besides the settings' `reaches`. Default: every tool. */
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
@@ -136,7 +142,10 @@ export class SessionExecutor {
   #generation: Generation | null = null;
   /** Resolves when the running attempt to open a session has ended. */
   #attempt: PromiseWithResolvers<void> | null = null;
-  /** The openings under way. Each ends when its session is open, opened too late and was closed, or failed to open. */
+  /**
+   * The attempts to open a session that are under way. Each ends when its session is open, opened too late and was
+   * closed, or failed to open.
+   */
   readonly #openings = new Set<Promise<void>>();
   /** Resolves when the previous session of the seat is closed, or took longer than `CLOSE_MS`. Never rejects. */
   #closing: Promise<void>;
@@ -297,8 +306,8 @@ export class SessionExecutor {
   }
 
   /**
-   * Closes the session; its stored state stays. Resolves when the session is closed, one that is still being opened
-   * too, and its transitions are stored; waits at most 5 s for each.
+   * Closes the session and keeps its stored state. Resolves when the session is closed, an opening under way has ended,
+   * and the transitions are stored. Waits at most 5 s for each.
    */
   async close(): Promise<void> {
     this.#closed = true;
@@ -353,7 +362,7 @@ export class SessionExecutor {
     const generation = new Generation({
       ...this.#ports,
       ...this.#settings,
-      // Configured pass words could be verdicts of a review.
+      // In a task only `REVIEW_PASS_WORD` is a pass: a configured pass word could be the verdict of a review.
       ...(task === undefined ? {} : { passWords: [REVIEW_PASS_WORD] }),
       agent,
       epoch,
@@ -428,7 +437,7 @@ export class SessionExecutor {
       case 'LogFatal':
         return this.#logFatal(effect.message);
       case 'IncrementSession':
-        return; // The state already counts the session.
+        return; // The machine's state already has the increased number.
     }
   }
 

@@ -21,28 +21,30 @@ const recordedMove = z.object({
 const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trigger: trigger.nullable() });
 
 /**
- * A stored move of a session. `cause`: why a session was last lost or could not be opened. Each move holds all
- * counters, so a move that could not be stored is covered by the next move.
+ * A stored transition of a session. `cause`: why a session was last lost or could not be opened. Each transition holds
+ * all counters, so the next one makes up for one that could not be stored.
  */
 export type RecordedMove = Readonly<z.infer<typeof recordedMove>>;
 
 /**
- * The stored state of a session: the result and the trigger of its last stored move. `lastCause`: the `cause` in that
- * move, which may tell of a loss before the move.
+ * The stored state of a session: the result and the trigger of its last stored transition. `lastCause`: the `cause` in
+ * that transition, which may tell of an earlier loss.
  */
 export type KeptSession = Readonly<z.infer<typeof keptSession>>;
 
 /** The store of sessions, by channel and agent. */
 export type SessionJournal = {
-  /** `null` for a session without stored moves. Throws when the stored state cannot be read. */
+  /**
+   * Returns the stored state; `null` for a session without stored transitions. Throws when the state cannot be read.
+   */
   state(key: string): KeptSession | null;
-  /** Resolves once the move is durable. */
+  /** Stores a transition. Resolves once it is durable. */
   apply(key: string, move: RecordedMove, at: Instant): Promise<unknown>;
 };
 
 /**
- * The machine that stores sessions in the engine. Stored are the moves for which `outlives` is true, and one move of
- * any kind after a failed store. The session machine decided each move, so `decide` accepts all.
+ * The machine that stores sessions in the engine. It stores the transitions for which `outlives` is true, and after a
+ * failed store the next transition of any kind. The session machine decided each one, so `decide` accepts all.
  */
 export const sessionJournal = {
   name: 'session',
@@ -78,9 +80,9 @@ type RecordPorts = {
 
 /** One session in the journal. */
 export class SessionRecord {
-  /** True after a move could not be stored: the next move of any kind is stored. */
+  /** True after a transition could not be stored: the next transition of any kind is stored. */
   isBehind = false;
-  /** Resolves when each added move is stored or has failed. Never rejects. */
+  /** Resolves when each added transition is stored or has failed. Never rejects. */
   settled: Promise<unknown> = Promise.resolve();
   readonly #ports: RecordPorts;
 
@@ -98,7 +100,7 @@ export class SessionRecord {
     }
   }
 
-  /** Stores a move after the earlier ones. Never throws. */
+  /** Stores a transition after the earlier ones. Never throws. */
   add({ effect: _effect, ...move }: SessionFact, cause: string | null, at: Instant): void {
     this.isBehind = false;
     this.settled = this.settled

@@ -109,7 +109,7 @@ type Row = {
   readonly to: Phase['name'];
   readonly effect: SessionEffect['type'] | 'None';
   /**
-   * `opening`: the row holds only while the backend opens the session. `prompted`: only once the session has its
+   * `opening`: the row applies only while the backend opens the session. `prompted`: only once the session has its
    * prompt.
    */
   readonly during?: 'opening' | 'prompted';
@@ -217,8 +217,8 @@ const machineWith = foundOnce((thresholds: Thresholds): SessionMachine => ({
 }));
 
 /**
- * True for a move that must survive a restart: the move changes the error counters, stops the session, or starts a
- * stopped session.
+ * True for a transition that must survive a restart of Conch: it changes the error counters, stops the session, or
+ * starts a stopped session.
  */
 export function outlives(
   { consecutiveErrors, totalErrors }: SessionState,

@@ -100,7 +100,7 @@ export class CommandQueue implements CommandSender {
     };
     const judge = ({ error }: { readonly error: unknown }) =>
       failures < ATTEMPTS || isEnvironmental(error) ? 'again' : 'give-up';
-    // A close ends `retry`, also before its first attempt. The batch then gets one more attempt, as after the 120th.
+    // When `close` or the 120th failure ends the retries, the batch gets one more attempt.
     const tried = retry(attempt, POLICY, { timers, signal, judge }).catch(attempt);
     await tried.catch(() => left.forEach(({ resolve }) => resolve(null)));
   }
@@ -381,7 +381,10 @@ const REST_AFTER_MS = 900_000;
 const specsById = idIndex<AgentSpec>();
 
 const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
-/** Attempts to write commands before they are dropped. Until `close`, `isEnvironmental` errors drop no commands. */
+/**
+ * Attempts to write commands before they are dropped. Errors of the database, the disk or another process drop no
+ * commands until `close`.
+ */
 const ATTEMPTS = 120;
 
 function keyOf(channel: ChannelId, agent: AgentId): string {

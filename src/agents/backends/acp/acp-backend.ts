@@ -28,13 +28,13 @@ export type AcpBackendOptions = AcpSettings & {
   readonly profile: AcpProfileName;
   /** True when operators accept that the agent acts without asking. Default: false. */
   readonly trusted?: boolean;
-  /** Replaces the profile's program. Required for `generic`. */
+  /** The program to start instead of the profile's. Required for the profile `generic`. */
   readonly command?: string;
   /** Replaces the profile's arguments. */
   readonly args?: readonly string[];
   /** Environment variables for the agent, besides the standard ones and the profile's. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Names of variables of this process to pass on. */
+  /** Names of Conch's environment variables to pass on to the agent. */
   readonly passEnv?: readonly string[];
   /** The agent's working folder. Default: the current folder. */
   readonly cwd?: string;
@@ -44,18 +44,23 @@ export type AcpBackendOptions = AcpSettings & {
   readonly stopGraceMs?: number;
   /** Serves the floor's tools to the agents. */
   readonly toolServer?: ToolServer;
-  /** Limits how many agents start at once. Default: no limit. */
+  /** Runs the opening of a session, and limits how many run at once. Default: no limit. */
   readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Decides whether the folder is trusted. Default: refuses a folder with files that this agent obeys. */
+  /** Decides whether the working folder is trusted. Default: refuses a folder with files that this agent obeys. */
   readonly gate?: FolderGate;
-  /** Called after a session was opened, with the agent's name and version if it reports them. */
+  /**
+   * Called after a session was opened. `program`: the agent's name and version; `null` when it does not report them.
+   */
   readonly opened?: (program: string | null) => void;
   /**
-   * Called with each output line that is no message, cut to 200 characters; not with blank lines. `seat`: the seat that
-   * started the process.
+   * Called with each line of the agent's output that is no protocol message, cut to 200 characters; not with blank
+   * lines. `seat`: the seat that started the process.
    */
   readonly noise?: (seat: SeatContext, line: string) => void;
-  /** Called with the end of standard error, unless empty, when a request fails because the agent exited by itself. */
+  /**
+   * Called with the last lines of standard error, if any, when a request fails because the agent's process exited by
+   * itself.
+   */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
@@ -88,8 +93,9 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 }
 
 /**
- * A session that outlives its process. When this or another session ended the process by force, the next prompt uses a
- * new process. A prompt that another session broke off is sent again, at most twice.
+ * A session that outlives its process. When this or another session of the agent ended the process by force, the next
+ * prompt starts a new process. A prompt that is lost because another session ended the process is sent again, at most
+ * twice.
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
@@ -258,7 +264,7 @@ class Processes {
       meta: process.meta,
     });
     options.opened?.(session.program ?? null);
-    // Files that appeared while the process started may have been read already.
+    // Checks again, because the agent may have read files that appeared in its folder while it started.
     await this.#kind.gate.admit(seat).catch(async (error: unknown) => {
       await process.end();
       await session.close();
@@ -271,7 +277,7 @@ class Processes {
     const current = this.#current;
     const before = (await current?.catch(() => null)) ?? null;
     if (before?.over === false) return before;
-    // The first caller that waited for the former process starts the next one for all.
+    // Of the callers that waited for the former process, the first starts the next one. The others share it.
     const next = this.#current === current || this.#current === null ? this.#start(seat) : this.#current;
     this.#current = next;
     return await next;
@@ -285,7 +291,7 @@ class Processes {
   }
 }
 
-/** Starts the agent with the settings that make it ask. */
+/** Starts the agent's process with the settings that make the agent ask for approval. */
 async function startAsking(
   { options, profile, command, args }: Kind,
   server: string | null,
@@ -332,14 +338,16 @@ function untrusted(name: string, { words }: ActsUnasked): BackendError {
   );
 }
 
-/** Returns the profile. Its promise to ask leaves out the kinds in `actsUnasked`, which operators have accepted. */
+/**
+ * Returns the profile with the kinds of `actsUnasked` removed from its promise to ask. Operators accepted these kinds.
+ */
 function asTrusted(profile: AcpProfile): AcpProfile {
   const { asks, actsUnasked } = profile;
   if (asks === null || actsUnasked === undefined) return profile;
   return { ...profile, asks: { ...asks, kinds: asks.kinds.filter((kind) => !actsUnasked.kinds.includes(kind)) } };
 }
 
-/** Most times that a prompt is sent again to a new process. */
+/** Maximum number of times that one prompt is sent again to a new process. */
 const MOST_LOSSES = 2;
 const STOP_GRACE_MS = 2_000;
 

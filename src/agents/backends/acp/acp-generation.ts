@@ -9,11 +9,11 @@ type PermissionOutcome =
   | { readonly outcome: 'cancelled' }
   | { readonly outcome: 'selected'; readonly optionId: string };
 
-/** A request for permission. `isOwn`: the request is for a tool that Conch serves, by names that no model writes. */
+/** An agent's request for permission. `isOwn`: true when the request is for a tool that Conch serves. */
 export type Asked = Permission & { readonly isOwn: boolean };
 
 /**
- * One generation of a turn. Turns the agent's updates into text, signs of work, requests for approval and an ending.
+ * One generation of a turn. Converts the agent's updates into text, signs of work, requests for approval and an ending.
  */
 export class AcpGeneration {
   readonly floorTools: FloorTools;
@@ -22,7 +22,9 @@ export class AcpGeneration {
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
-  /** The open tool calls, each with the number of calls of Conch's tools (`floorTools.calls`) at its start. */
+  /**
+   * The open tool calls by id. Value: the number of calls of Conch's tools (`floorTools.calls`) when the call began.
+   */
   readonly #tools = new Map<string, number>();
   /** All known fields of each tool call that has not ended. Later updates of a call hold changed fields only. */
   readonly #calls = new Map<string, ToolCall>();
@@ -32,13 +34,13 @@ export class AcpGeneration {
   #isAnswering = true;
   #stepped: Promise<boolean> = Promise.resolve(true);
   readonly #running = new Map<string, GatedCall>();
-  /** Ids of calls that were requested and not allowed. */
+  /** Ids of tool calls for which the agent asked permission and that were not allowed. */
   readonly #stopped = new Set<string>();
-  /** Open requests for approval, with the id of their call. */
+  /** The open requests for approval. Key: aborts the request. Value: the id of the tool call. */
   readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
   #asking = 0;
-  /** The last denied call, with the length of the text at that time. */
+  /** The last denied call. `written`: the length of the agent's text when the call was denied, in characters. */
   #refused: { readonly title: string; readonly written: number } | null = null;
   #message: string | null = null;
   #worked = false;
@@ -78,8 +80,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Called when the model service failed. Returns the prompt for the retry and forgets the open calls. The prompt is
-   * `text` again, or a prompt to continue when the agent has written text, used one of its own tools or has an open
+   * Called when the model service failed. Returns the prompt for the retry and forgets the open calls. Returns `text`
+   * again, or a prompt to continue. To continue: the agent has written text, used one of its own tools or has an open
    * call.
    */
   breakOff(text: string): string {
@@ -90,7 +92,7 @@ export class AcpGeneration {
     return begun ? GO_ON : text;
   }
 
-  /** Returns the next prompt after people continued the run. Later text starts a new message. */
+  /** Returns the next prompt after people let a paused run continue. Later text starts a new message. */
   goOn(): string {
     this.floorTools.apart();
     return LET_GO_ON;
@@ -100,7 +102,7 @@ export class AcpGeneration {
     return this.#written;
   }
 
-  /** Resolves when the session has stopped generating. */
+  /** Resolves when the generation has ended. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
@@ -118,9 +120,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Allows a tool that Conch serves, if the agent offers that; else lets the gate decide. Answers "cancelled" when the
-   * generation is over or interrupted, the run must stop, or the agent withdrew the request, ended the call or offers
-   * no fitting option.
+   * Answers the agent's request for permission. Allows a tool that Conch serves, if the agent offers to allow it once;
+   * else lets the gate decide. Answers "cancelled" when the generation is over or interrupted, or the run must stop.
+   * Also when the agent withdrew the request, ended the call or offers no fitting option.
    */
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
@@ -131,22 +133,28 @@ export class AcpGeneration {
   }
 
   /**
-   * Called before Conch runs a server's tool for the agent. Counts the call, and a step after text. Resolves with
-   * whether the tool may run.
+   * Called before Conch runs an MCP server's tool for the agent. Counts the call, and a step if the agent wrote text
+   * since the last step. Resolves with whether the tool may run.
    */
   async called(): Promise<boolean> {
     this.floorTools.counted();
     return !this.#ended && !this.#interrupted && (await this.#step(this.#report.gate));
   }
 
-  /** Cancels open and later requests for permission, and refuses messages that wait for a restart. */
+  /**
+   * Interrupts the generation. Cancels open and later requests for permission. Resolves each pending `restartWith` with
+   * false.
+   */
   interrupt(): void {
     this.#interrupted = true;
     this.#stop.abort();
     for (const { taken } of this.#restarts.splice(0)) taken(false);
   }
 
-  /** Queues a message for a restart when the prompt ends. Resolves with false when the generation ends instead. */
+  /**
+   * Queues a message: when the prompt ends, the turn restarts with it. Resolves with true when the turn restarts, and
+   * with false when the generation ends or is interrupted before.
+   */
   restartWith(text: string): Promise<boolean> {
     return new Promise((taken) => void this.#restarts.push({ text, taken }));
   }
@@ -159,7 +167,10 @@ export class AcpGeneration {
     return taken.map(({ text }) => text);
   }
 
-  /** Waits until no update came for `quietMs`, at most ten times: updates may follow the end of a prompt. */
+  /**
+   * Waits until no update came for `quietMs` milliseconds, at most ten times as long: updates may follow the end of a
+   * prompt.
+   */
   async quiet(quietMs: number): Promise<void> {
     for (let waits = 0, seen = -1; seen !== this.#updates && waits < MOST_WAITS; waits += 1) {
       seen = this.#updates;
@@ -168,9 +179,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Resolves with people's decision to continue or stop, when the run is paused or the agent reached its own limit.
-   * Resolves with `stop` when the generation is interrupted meanwhile. Returns `null` when people need not decide, or
-   * when the generation was interrupted before.
+   * Resolves with people's decision to continue or stop, when the run is paused or the agent reached its own limit of
+   * steps. Resolves with `stop` when the generation is interrupted meanwhile. Returns `null` when people need not
+   * decide, or when the generation was interrupted before.
    */
   held(stopReason: string): Promise<'go' | 'stop'> | null {
     const { gate } = this.#report;
@@ -181,7 +192,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Returns the ending for a stop reason. May first post that a call was denied, or why the answer has no text.
+   * Returns how the generation ended. `stopReason`: the agent's reason for the end of its prompt. May first post that a
+   * call was denied, or why the answer has no text.
    */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
@@ -197,8 +209,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Ends the generation. Records the agent's own open calls that nobody was asked about with an unknown outcome: they
-   * may have run, and the session may have read their output.
+   * Ends the generation. Records the outcome of the agent's own open calls as unknown, because they may have run.
+   * Leaves out calls with a request for permission.
    */
   end(): void {
     if (!this.#ended) for (const [id, begun] of this.#tools) this.#record(id, begun, true);
@@ -273,9 +285,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Notes that the agent used one of its own tools, and separates the text before and after the call. `calls`: the
-   * number of calls of Conch's tools when the call began. Does nothing when this number has grown: then the call was
-   * one of Conch's tools.
+   * Notes that the agent used one of its own tools, and makes later text a new message. `calls`: the number of calls of
+   * Conch's tools when the agent's call began. Does nothing when this number has grown: then the agent's call was one
+   * of Conch's tools.
    */
   #tell(calls: number): void {
     if (this.floorTools.calls !== calls) return;
@@ -284,8 +296,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Records the outcome of a call that the agent ran, also without a request. Leaves out calls of Conch's tools, and
-   * calls that were not allowed and did not complete. `isOpen`: the agent did not report the end of the call.
+   * Records the outcome of a call that the agent itself ran, with or without a request for permission. Leaves out calls
+   * of Conch's tools, and calls that were not allowed and did not complete. `isOpen`: the agent did not report the end
+   * of the call.
    */
   #record(id: string, begun: number | undefined, isOpen = false): void {
     const { gate } = this.#report;
@@ -305,8 +318,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Asks the agent to stop when it continues although its run is paused. An agent with an open request waits by
-   * itself.
+   * Asks the agent to stop when it continues although its run is paused. Does nothing while a request for permission is
+   * open: the agent then waits by itself.
    */
   #hold(): void {
     if (this.#ended || this.#interrupted || this.#isHeld || this.#asking > 0) return;
@@ -316,8 +329,8 @@ export class AcpGeneration {
   }
 
   /**
-   * Counts a step at the first call after text, because an agent's model rounds are not visible. Resolves with whether
-   * the agent may continue.
+   * Counts a step of the run at the first call after text, because an agent's model rounds are not visible. Resolves
+   * with whether the agent may continue.
    */
   #step(gate: ToolGate): Promise<boolean> {
     if (this.#isAnswering) this.#stepped = gate.step({ text: '', kept: null }).then((went) => went === 'go');
@@ -372,25 +385,28 @@ function outcomeOf(optionId: string | null): PermissionOutcome {
   return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
 }
 
-/** Returns the part of a prompt that names all floor tools. `server`: the name of the server that has these tools. */
+/** Returns the part of a prompt that names all floor tools. `server`: the name of the tool server that has them. */
 export function toolHint(server: string): string {
   const names = Object.keys(FLOOR_TOOLS).join(', ');
   return `The server "${server}" has tools with which you act on the floor: ${names}. A plain answer needs no tool.`;
 }
 
-/** Returns a prompt that holds the system text once, for an agent that lost its memory. */
+/** Returns the text with the system prompt before it, unless the text already holds the system prompt. */
 export function withSystem({ system }: TurnPrompt, text: string): string {
   return text.includes(system) ? text : `${system}\n\n${text}`;
 }
 
-/** The prompt of a turn that restarts because its agent takes no messages mid-turn. */
+/**
+ * Returns the prompt with which a turn restarts. `prompt`: its first prompt. `said`: the text that the agent wrote
+ * since. `messages`: the new messages, which the agent could not take mid-turn.
+ */
 export function begunAnew(prompt: string, said: string, messages: readonly string[]): string {
   const so =
     said.trim() === '' ? '' : `You had begun to answer; this is posted already, do not repeat it:\n\n${said.trim()}`;
   return [prompt, so, ...messages].filter((part) => part !== '').join('\n\n');
 }
 
-/** Explanations for an answer that ended without text, by stop reason. */
+/** Texts to post for an answer that ended without text, by stop reason. */
 const SILENCES: ReadonlyMap<string, string> = new Map([
   ['refusal', '(I decline to answer that)'],
   ['max_tokens', '(my answer was cut off: the model used up its tokens)'],

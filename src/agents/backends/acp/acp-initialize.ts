@@ -10,7 +10,7 @@ import { waitIn } from '../../../lib/retry.ts';
 import type { Instant } from '../../../lib/time.ts';
 import type { Report, Usage } from '../backend.ts';
 
-/** Result of the handshake. */
+/** Result of the handshake: the opened session, and what its agent can do. */
 export type Handshake = {
   readonly sessionId: string;
   /** True when the previous session was loaded, with its memory. */
@@ -21,12 +21,12 @@ export type Handshake = {
   readonly program: string | null;
   /** True when the agent was given the floor's tools. */
   readonly hasFloorTools: boolean;
-  /** Keeps the agent in a mode in which it asks. */
+  /** Keeps the agent in a mode in which it asks before it changes things. */
   readonly modes: AskingModes;
   readonly usage: AcpUsage;
 };
 
-/** Parts of a handshake. `limitMs` is the timeout of each request. */
+/** Input of the handshake. `limitMs` is the timeout of each request. */
 type HandshakeParts = {
   readonly link: AcpLink;
   readonly profile: AcpProfile;
@@ -142,8 +142,8 @@ type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'config
 type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
 
 /**
- * A setting that must keep one of `values`; the first value is set. `option`: the id of the session's option. `null`:
- * the session's mode.
+ * A setting of a session that must keep one of `values`; Conch sets the first. `option`: the id of the session's
+ * option. `null`: the session's mode, which is no option.
  */
 type Hold = {
   readonly option: string | null;
@@ -171,13 +171,16 @@ class AskingModes {
     for (const hold of this.#holds) await this.#set(hold);
   }
 
-  /** Returns the forbidden value of a mode or option that an update reports; `null` when it reports none. */
+  /** Returns the forbidden value of a mode or option in an agent's update; `null` when the update has none. */
   drift(update: Update): string | null {
     const values = this.#holds.map((hold) => ({ hold, value: valueIn(update, hold) }));
     return values.find(({ hold, value }) => value !== undefined && !hold.values.includes(value))?.value ?? null;
   }
 
-  /** Whether the agent still asks after this answer to its question about a change of mode. */
+  /**
+   * Returns whether the agent still asks before it acts when Conch answers its request to change the mode with this
+   * option.
+   */
   keepsAsking({ kind, optionId }: PermissionOption): boolean {
     if (kind !== 'allow_once') return true;
     const offered = this.#session.modes?.availableModes.map(({ id }) => id) ?? [];
@@ -215,8 +218,8 @@ function isMode({ id, category }: Option): boolean {
 }
 
 /**
- * Uses the session's mode option if it has one, because the agent confirms a changed option with its value. A loaded
- * session may list no modes: all modes of the profile then count as offered.
+ * Returns the mode that the session must keep. Uses the session's mode option if it has one, because the agent confirms
+ * a changed option with its value. A loaded session may list no modes: all modes of the profile then count as offered.
  */
 function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
   if (profile.modes.length === 0) return [];
@@ -248,8 +251,8 @@ function wantsSignIn(error: unknown): boolean {
 }
 
 /**
- * Returns an agent's error as a failure of its session, with the reason. Terminal: a missing login, a rejected key or
- * account, used-up credit.
+ * Returns an agent's error as a `BackendError` with the reason. Terminal: a missing login, a rejected key or account,
+ * used-up credit.
  */
 export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
   if (error instanceof BackendError) return error;
@@ -265,8 +268,8 @@ export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
 }
 
 /**
- * Returns the wait before a retry, in milliseconds, from an error's words: agents quote their model service. 0 when the
- * words name no time. `null` when they name no temporary failure.
+ * Returns the wait before a retry, in milliseconds, from an error's words: agents quote their model service. Returns 0
+ * when the words name no time, and `null` when they name no temporary failure.
  */
 function waitOf(words: string): number | null {
   return BUSY.test(words) ? (waitIn(words) ?? 0) : null;
@@ -296,7 +299,7 @@ class AcpUsage {
   readonly #backend: string;
   #model: string | null;
   #counted: PromptUsage | null = null;
-  /** Cost in US dollars; `null` when none was reported. */
+  /** The session's cost so far in US dollars, as the agent reports it; `null` when none was reported. */
   #cost: number | null = null;
   #costBefore = 0;
   #used = 0;
@@ -321,7 +324,7 @@ class AcpUsage {
     if (update.cost?.currency === 'USD') this.#cost = update.cost.amount;
   }
 
-  /** Adds the usage in the answer to a prompt. A generation may have several prompts. */
+  /** Adds the usage that the answer to a prompt reports. A generation may have several prompts. */
   count(usage: PromptUsage | null | undefined): void {
     if (usage === null || usage === undefined) return;
     const before = this.#counted;
@@ -336,8 +339,8 @@ class AcpUsage {
   }
 
   /**
-   * Reports the usage of the finished generation, if the agent reported any. Without a number of tokens, the growth of
-   * the context counts.
+   * Reports the usage of the finished generation, if the agent reported any. Without a number of tokens, reports the
+   * growth of the context.
    */
   tell(report: Pick<Report, 'usage' | 'now'>, outcome: Usage['use']['outcome']): void {
     const told = this.#counted?.totalTokens ?? 0;

@@ -10,8 +10,8 @@ export type AcpPeer = {
   /** Returns why the connection is closed, in one line for people. */
   cause(error: unknown): Promise<string>;
   /**
-   * Called when this session needs the peer no longer. `by force` ends a process for all its sessions. The connection
-   * of a remote agent ends only while its prompt runs.
+   * Called when this session no longer needs the peer. On this machine, `by force` ends the process and so all its
+   * sessions. A remote agent's connection is closed only if a prompt of this session is running.
    */
   close(how: 'in order' | 'by force'): Promise<void>;
 };
@@ -22,7 +22,10 @@ type AcpListener = {
   permission(params: unknown, withdrawn: AbortSignal): Promise<unknown>;
 };
 
-/** A request. `answer`: the schema of its answer. `limitMs`: the timeout in milliseconds; `null` for none. */
+/**
+ * A request to an agent. `answer`: the schema of the agent's answer. `limitMs`: the timeout in milliseconds; `null` for
+ * none.
+ */
 type AcpRequest<T> = {
   readonly method: string;
   readonly params: object;
@@ -70,7 +73,10 @@ export class AcpLink {
     await this.#connection.agent.notify(method, params).catch(() => undefined);
   }
 
-  /** Closes the connection, then the peer. Resolves when the peer's `close` has resolved. The first `how` counts. */
+  /**
+   * Closes the connection, then the peer. Resolves when the peer's `close` has resolved. When called again, the first
+   * `how` counts.
+   */
   close(why: string, how: 'in order' | 'by force' = 'in order'): Promise<void> {
     this.#connection.close(new BackendError(why));
     this.#closing ??= this.#peer.close(how);
@@ -97,7 +103,10 @@ export class AcpLink {
   }
 }
 
-/** Passes updates to the listener at once and in order, and hides them from the library, which refuses some kinds. */
+/**
+ * Passes session updates to the listener at once and in order. Hides them from the ACP library, which refuses some
+ * kinds.
+ */
 function withoutUpdates(readable: Stream['readable'], listener: AcpListener): Stream['readable'] {
   const taking = new TransformStream<AnyMessage, AnyMessage>({
     transform(message, controller) {

@@ -10,8 +10,8 @@ import { OMIT_HEADERS, formatPatch, structuredPatch } from 'diff';
 import type { StructuredPatch } from 'diff';
 
 /**
- * Returns a tool call for the gate. `updates`: the updates of the call and the request. `options`: the answers that the
- * agent offers. Without an option that allows once, nobody can be asked.
+ * Returns an agent's tool call for the gate. `updates`: the updates of the call and the request. `options`: the answers
+ * that the agent offers. When none of them allows once, nobody can be asked.
  */
 export function gatedCall(
   title: string,
@@ -31,7 +31,7 @@ export function gatedCall(
     title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title,
     detail,
     accounts,
-    // Nobody can allow the call, so it is denied even where a rule allows it.
+    // Without an option to allow once, the agent's call is denied even where a rule allows it.
     ...(sent('allow', options) === null ? { caution: NO_ALLOW_ONCE, unaskable: NO_ALLOW_ONCE } : { caution: null }),
   };
 }
@@ -75,11 +75,11 @@ export function optionFor(choice: Choice, options: readonly PermissionOption[]):
 }
 
 /**
- * Whether a `session/request_permission` is for a floor tool, which needs no approval. All names that the agent itself
- * gives the tool must be one floor tool of this session's server, and the input must be valid for that tool. A request
- * with another kind than `other` or `think`, with a location or with content does not count. The title is ignored,
- * because models write it. `offers`: whether Conch runs a server's tool of that name. Such a tool counts with any
- * input: Conch decides when its call arrives.
+ * Returns whether a `session/request_permission` is for a tool that Conch serves; such a request needs no approval. All
+ * names that the agent itself gives the tool must be one tool of `server`. A floor tool needs a valid input. `offers`:
+ * returns whether Conch runs an MCP server's tool of that name. Its input is not checked: Conch decides when the call
+ * arrives. A request with another kind than `other` or `think`, with a location or with content does not count. The
+ * title is ignored, because models write it.
  */
 export function isForOwnTool(
   params: unknown,
@@ -97,14 +97,15 @@ export function isForOwnTool(
 }
 
 /**
- * Returns the call as requests for rules: each update with an input or a path, else the last update, under all names
- * and kinds of the call. Some agents spread one input over several updates, so fields that an update lacks are taken
- * from the others. The title is no name, because models write it.
+ * Returns an agent's call as tool requests that rules can judge: one for each update with an input or a path, else for
+ * the last update. Each is repeated under all names and kinds of the call. Some agents spread one input over several
+ * updates, so fields that an update lacks are taken from the others. The title is no name, because models write it.
  */
 export function toolRequestsOf(updates: readonly ToolCall[]): readonly ToolRequest[] {
   const names = new Set(updates.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
   const kinds = new Set(updates.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
-  // A title can make a verdict stricter, never milder: `fetch` comes besides what the agent reports.
+  // A vague call also counts as `fetch` when its title or id names the web. This only adds a kind, so a title never
+  // makes a verdict milder.
   const isVague = [...kinds].every((kind) => VAGUE.has(kind));
   const isOfTheWeb =
     isVague && updates.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`));
@@ -146,8 +147,8 @@ const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
 const NO_ALLOW_ONCE = 'its agent cannot allow this call only once';
 
 /**
- * Returns the option for a choice, or `null`. Of several options of one kind the last: agents list the widest first
- * (Qwen's "Yes, restore previous mode (yolo)").
+ * Returns the agent's option for a choice, or `null`. Of several options of one kind, returns the last: agents list the
+ * widest first (Qwen's "Yes, restore previous mode (yolo)").
  */
 function sent(choice: Choice, options: readonly PermissionOption[]): PermissionOption | null {
   const found = INSTEAD[choice].map((kind) => options.findLast((each) => each.kind === kind));

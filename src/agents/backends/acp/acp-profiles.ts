@@ -24,9 +24,9 @@ export type AcpProfile = {
   readonly args: readonly string[];
   /** How to install the program, in words for the error message when it is missing. */
   readonly install?: string;
-  /** Names of environment variables to pass on, such as keys. */
+  /** Names of Conch's environment variables to pass on to the agent, such as API keys. */
   readonly pass: readonly string[];
-  /** True when the agent accepts a second prompt during a turn. */
+  /** True when the agent accepts a second prompt while the first one runs. */
   readonly takesSecondPrompt?: true;
   /**
    * Modes in which the agent asks before it changes things, best first. The first available mode is set. No session is
@@ -35,15 +35,21 @@ export type AcpProfile = {
   readonly modes: readonly string[];
   /** Options besides the mode that must keep these values, by id. Options that a session lacks are skipped. */
   readonly holds?: Readonly<Record<string, string>>;
-  /** Returns settings that make the agent ask, for its start and its sessions. */
+  /** Returns settings that make the agent ask for approval, for its start and its sessions. */
   readonly asking?: (context: AskingContext) => Asking;
   /** Files in and above a working folder that configure the agent. */
   readonly repositoryFiles: RepositoryFiles;
-  /** The calls for which the agent promises to ask with these settings; `null` for none. */
+  /** The calls for which the agent promises to ask; `null` for none. */
   readonly asks: AcpPromise | null;
-  /** Changes that a local agent makes without asking in any mode. Without `trusted` no session is opened. */
+  /**
+   * Changes that a local agent makes without asking in any mode. No session is opened unless the configuration sets
+   * `trusted`.
+   */
   readonly actsUnasked?: ActsUnasked;
-  /** The login method for an agent that asks for a login. `when`: variables with its key, for the error message. */
+  /**
+   * The login method to use when the agent requires a login. `when`: variables that hold its key, named in the error
+   * message.
+   */
   readonly signIn?: { readonly method: string; readonly when: readonly string[] };
 };
 
@@ -61,7 +67,10 @@ export type AcpPromise = {
   readonly kinds: readonly string[];
   /** The first status that proves that a call ran. Some agents report `in_progress` before they ask. */
   readonly ranWhen: 'in_progress' | 'completed';
-  /** An `execute` call without this key in its input only reads the output of an allowed command. */
+  /**
+   * The input key that holds the command. An `execute` call without this key only reads the output of an allowed
+   * command.
+   */
   readonly commandKey?: string;
 };
 
@@ -120,7 +129,7 @@ export const ACP_PROFILES = {
     modes: ['read-only'],
     asking: () => ({ env: { INITIAL_AGENT_MODE: 'read-only' } }),
     repositoryFiles: CODEX_FILES,
-    // Commands that Codex runs without asking run in its own sandbox, which is read-only.
+    // `execute` is left out: commands that Codex runs without asking run in its own sandbox, which is read-only.
     asks: { kinds: CHANGES, ranWhen: 'completed' },
     signIn: { method: 'api-key', when: ['OPENAI_API_KEY', 'CODEX_API_KEY'] },
   },
@@ -198,19 +207,19 @@ export type AcpProfileName = keyof typeof ACP_PROFILES;
 type AskingContext = {
   /** Name of Conch's tool server, whose tools the agent may call without asking; `null` when the agent has none. */
   readonly server: string | null;
-  /** The private folder for `files`. Empty when the agent runs elsewhere. */
+  /** The path of the private folder that holds `files`. Empty when the agent runs elsewhere. */
   readonly folder: string;
   /** The agent's working folder; `null` when it runs elsewhere. */
   readonly cwd: string | null;
-  /** Environment variables of the agent without these settings. Empty when the agent runs elsewhere. */
+  /** The agent's environment variables before the profile's settings are added. Empty when the agent runs elsewhere. */
   readonly env: Readonly<Record<string, string>>;
   /** Kinds of tools that the agent's settings must deny. */
   readonly denied: readonly ToolKind[];
-  /** Other kinds of tools that some rule denies or asks about. The agent must ask for each such call. */
+  /** Kinds of tools, besides `denied`, that some rule denies or asks about. The agent must ask for each such call. */
   readonly asked: readonly ToolKind[];
 };
 
-/** Settings that make an agent ask, for its start and its sessions. */
+/** Settings that make an agent ask for approval, for its start and its sessions. */
 export type Asking = {
   /** Arguments, added after all other arguments. */
   readonly args?: readonly string[];
@@ -221,7 +230,10 @@ export type Asking = {
   readonly meta?: object;
 };
 
-/** Claude Code: permission rules by managed settings only, no hooks, no MCP servers of the repository. */
+/**
+ * Returns the settings of Claude Code: permission rules by managed settings only, no hooks, no MCP servers of the
+ * repository.
+ */
 function askingClaude({ server, cwd, denied, asked }: AskingContext): Asking {
   const disallowedTools = toolsOf(CLAUDE_TOOLS, denied);
   const permissions = {
@@ -247,8 +259,8 @@ function askingClaude({ server, cwd, denied, asked }: AskingContext): Asking {
 }
 
 /**
- * Gemini CLI: a policy of the admin tier, above users, extensions and repositories. Only the floor's tool server is
- * allowed, because a repository's servers would start without a request.
+ * Returns the settings of Gemini CLI: a policy of the admin tier, above users, extensions and repositories. Only the
+ * floor's tool server is allowed, because a repository's servers would start without asking.
  */
 function askingGemini({ server, folder, env, denied, asked }: AskingContext): Asking {
   const notFree = toolsOf(GEMINI_TOOLS, asked);
@@ -271,7 +283,7 @@ function askingGemini({ server, folder, env, denied, asked }: AskingContext): As
   };
 }
 
-/** Qwen Code: system settings, above users and repositories. */
+/** Returns the settings of Qwen Code, as system settings: they override settings of users and repositories. */
 function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
   const settings = {
     permissions: {
@@ -289,7 +301,7 @@ function askingQwen({ server, folder, denied, asked }: AskingContext): Asking {
 }
 
 /**
- * OpenCode: permissions in the configuration that OpenCode reads last. Keeps other settings in
+ * Returns the settings of OpenCode: permissions in the configuration that OpenCode reads last. Keeps other settings in
  * `OPENCODE_CONFIG_CONTENT`. Throws a terminal `BackendError` when that variable is not a configuration in JSON.
  */
 function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
@@ -312,7 +324,10 @@ function askingOpenCode({ server, env, denied, asked }: AskingContext): Asking {
   };
 }
 
-/** Copilot CLI asks by itself: allows the floor's tools, and denies or hides the tools of denied kinds. */
+/**
+ * Returns the arguments of Copilot CLI, which asks by itself. They allow the floor's tools, and deny or hide the tools
+ * of denied kinds.
+ */
 function askingCopilot({ server, denied }: AskingContext): Asking {
   const hidden = toolsOf(COPILOT_HIDDEN, denied);
   const args = [
@@ -377,7 +392,7 @@ const GEMINI_READS = [
   'invoke_agent',
 ];
 
-/** The last matching rule decides. */
+/** OpenCode's permissions by tool. The last matching entry decides. */
 const OPENCODE_PERMISSIONS = {
   '*': 'ask',
   bash: 'ask',
@@ -409,7 +424,7 @@ function openCodeConfig({ OPENCODE_CONFIG_CONTENT: text = '' }: AskingContext['e
   });
 }
 
-/** A rule as TOML. TOML writes strings and lists of strings as JSON does. */
+/** Returns a rule of Gemini CLI's policy as TOML. TOML writes strings and lists of strings as JSON does. */
 function rule(parts: Readonly<Record<string, string | number | readonly string[]>>): string {
   const lines = Object.entries(parts).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
   return ['[[rule]]', ...lines, ''].join('\n');

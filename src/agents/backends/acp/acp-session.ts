@@ -24,11 +24,11 @@ import { injectedPrompt } from '../../prompt/prompt.ts';
 export type AcpSettings = {
   /**
    * Handling of a message that the agent cannot read mid-turn. `queue` (default) leaves the message for the next
-   * prompt. `cancel` stops the agent and restarts its prompt with the message. An observed message always waits for
-   * the next prompt.
+   * prompt. `cancel` stops the agent and restarts its prompt with the message. A message that is only information, such
+   * as a correction, always waits for the next prompt.
    */
   readonly injectFallback?: 'queue' | 'cancel';
-  /** Idle time after a prompt's result before the turn counts as over. Default: 100. */
+  /** Time without updates after a prompt's result before the turn counts as over. Default: 100. */
   readonly quietMs?: number;
   /** Kinds of tools that the agent may not use. Default: none. */
   readonly denied?: readonly ToolKind[];
@@ -96,7 +96,7 @@ export class AcpSession implements AgentSession {
     }
   }
 
-  /** The session's id at the agent. */
+  /** The id that the agent gave the session. */
   get sessionId(): string {
     return this.#known.sessionId;
   }
@@ -182,8 +182,8 @@ export class AcpSession implements AgentSession {
   }
 
   /**
-   * Cancels the prompt in progress before closing, because the process may serve other sessions. While a ping is
-   * unanswered, closes by force instead.
+   * Closes the session. First cancels the prompt in progress, because the process may serve other sessions. While a
+   * ping is unanswered, closes by force instead.
    */
   async close(): Promise<void> {
     if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
@@ -349,7 +349,7 @@ type Call = {
   kind: string;
   title: string;
   input: unknown;
-  /** The commands reported for the call before and with its request. */
+  /** The commands that the agent reported for the call until its request for approval, included. */
   readonly commands: Set<string>;
   asked: boolean;
   allowed: boolean;

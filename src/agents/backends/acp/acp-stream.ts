@@ -21,7 +21,7 @@ export class AcpMultiplexer {
   readonly #conversations = new Set<Conversation>();
   readonly #sessions = new Map<string, Conversation>();
   readonly #asked = new Map<number, Asked>();
-  /** Requests of the agent that have no answer yet. */
+  /** Requests of the agent that have no answer yet, by id. */
   readonly #agentRequests = new Map<Id, Conversation>();
   #numbers = 0;
   #greeting: Answer | 'asked' | null = null;
@@ -33,7 +33,8 @@ export class AcpMultiplexer {
   }
 
   /**
-   * Opens one more conversation. `asked` is called with the method of each of its requests that is sent to the agent.
+   * Opens one more conversation. `asked` is called with the method of each of this conversation's requests that is sent
+   * to the agent.
    */
   stream(asked: (method: string) => void): Stream {
     let incoming: ReadableStreamDefaultController<AnyMessage> | null = null;

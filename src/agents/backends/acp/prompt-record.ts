@@ -29,7 +29,10 @@ export class PromptRecord {
     this.#injected = [...this.#injected, message];
   }
 
-  /** Ends the message of the lost generation and reports that no call is open. Resolves when no approval is open. */
+  /**
+   * Called when the process or connection was lost during the generation. Ends the current message and reports that no
+   * call is open. Resolves when no request for approval is open.
+   */
   async breakOff(): Promise<void> {
     this.report.flush();
     this.report.work(0, 'host');

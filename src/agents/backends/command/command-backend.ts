@@ -20,9 +20,9 @@ import { z } from 'zod';
 import { jsonOrNull } from '../../../lib/defined.ts';
 import { oneLine } from '../../../lib/visible.ts';
 
-/** Options of a program that runs once for each prompt. */
+/** Options of an agent that is a program, run once for each prompt. */
 export type CommandOptions = {
-  /** A name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
+  /** The program: a name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   /**
    * The arguments. An argument `{session}` becomes `--session-id <id>` until this backend has run a process with this
@@ -45,19 +45,19 @@ export type CommandOptions = {
   readonly output: keyof typeof READERS;
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
-  /** Decides whether the folder is trusted. Default: refuses a folder with files that any known agent obeys. */
+  /** Decides whether the working folder is trusted. Default: refuses a folder with files that any known agent obeys. */
   readonly gate?: FolderGate;
   readonly timers?: Timers;
   /** The sandbox of the process. Default: none. */
   readonly sandbox?: SandboxPlan | undefined;
-  /** Called with the end of standard error, unless empty, when a command exits by itself with an error. */
+  /** Called with the last lines of standard error, if any, when a command exits by itself with an error. */
   readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
- * Runs an agent that is a command: one process for each prompt. In JSON the process receives the fields of the prompt,
- * except `parts` and `longest`, and answers with `{ text?, pass?, hand_to?, wait_for?, ask? }`. Messages that arrive
- * during a turn wait for the next prompt.
+ * Runs an agent that is a command: one process for each prompt. With the output `json` or `jsonl`, the process receives
+ * the fields of the prompt, except `parts` and `longest`. It answers with `{ text?, pass?, hand_to?, wait_for?, ask?
+ * }`. Messages that arrive during a turn wait for the next prompt.
  */
 export function createCommandBackend(options: CommandOptions): AgentBackend {
   const gate = options.gate ?? closedGate({ cwd: options.cwd ?? '.', files: ALL_FILES.files });
@@ -279,7 +279,7 @@ const GRACE_MS = 2_000;
 /** How long output is still read after the process ended, in milliseconds. */
 const DRAIN_MS = 1_000;
 
-/** The readers of JSON throw a `BackendError` on a wrong format. */
+/** Reads a command's output piece by piece. A reader of JSON throws a `BackendError` on a wrong format. */
 type OutputReader = { push(piece: string): void; end(): void };
 
 /** The reader of each format: plain text, one JSON object, or one JSON object per line. */
@@ -306,7 +306,7 @@ function textReader(floorTools: FloorTools): OutputReader {
   };
 }
 
-/** A terminal code that has not ended. */
+/** Matches a terminal code at the end of a text whose rest has not arrived. */
 // eslint-disable-next-line no-control-regex
 const OPEN_CODE = /\u001B(?:\[[\d;?]{0,100}|\][^\u0007\u001B]{0,2000})?$/u;
 

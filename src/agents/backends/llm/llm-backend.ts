@@ -19,7 +19,7 @@ export type LlmOptions = ModelSettings &
   ModelPrices & {
     /** Limit of output tokens for one step. Default: the provider's limit. */
     readonly maxOutputTokens?: number | undefined;
-    /** The most answers of the model in a generation in which it calls no tool of a server. Default: 8. */
+    /** Maximum number of the model's answers in a generation that calls no MCP server's tool. Default: 8. */
     readonly maxSteps?: number | undefined;
     /** The tools of MCP servers. Default: only the floor's tools. */
     readonly serverTools?: ServerTools | undefined;
@@ -162,8 +162,9 @@ class LlmSession implements AgentSession {
 }
 
 /**
- * Returns the conversation with the new parts. Earlier messages that do not fit are cut to half of their room, oldest
- * first. Cutting this much at once keeps the start the same over many prompts, so provider caches stay valid.
+ * Returns the conversation with the new parts. When the earlier messages do not fit, the oldest are dropped until the
+ * others fill at most half of their room. Dropping this many at once keeps the start the same over many prompts, so
+ * provider caches stay valid.
  */
 function bounded(
   before: readonly ModelMessage[],

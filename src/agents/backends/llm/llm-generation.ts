@@ -18,7 +18,7 @@ import type { ModelCall, ModelTool } from '../../tools/toolbox.ts';
 export type GenerationSettings = LlmPrices & {
   readonly model: LanguageModel;
   readonly maxOutputTokens: number | undefined;
-  /** Limit of the model's answers in one generation that calls no tool of a server. */
+  /** Maximum number of the model's answers in a generation that calls no MCP server's tool. */
   readonly maxSteps: number;
   /** Whether any tools are offered. Set to false when the service answers that the model takes no tools. */
   readonly tools: { offered: boolean };
@@ -34,7 +34,7 @@ type GenerationParts = {
   readonly turn: TurnPrompt;
   readonly report: Report;
   readonly history: readonly ModelMessage[];
-  /** True when the generation may continue a turn that a restart interrupted. */
+  /** True when the generation may continue a turn that a restart of Conch interrupted. */
   readonly resumes: boolean;
 };
 
@@ -49,7 +49,7 @@ export class LlmGeneration {
   readonly #injected: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
   /** Messages after the prompt: answers, tool results and injected messages. */
   #since: ModelMessage[] = [];
-  /** How many entries of `#since` are not stored again with the run's next step. */
+  /** How many entries at the start of `#since` are already stored with the run's steps. */
   #storedCount = 0;
   #isResumed = false;
   #roundText = '';
@@ -212,7 +212,9 @@ export class LlmGeneration {
     }
   }
 
-  /** Prepares a retry after a failed call. Text of that call is posted, so the model is told to continue from it. */
+  /**
+   * Prepares a retry after a failed model call. Text of that call is posted, so the model is told to continue from it.
+   */
   #prepareRetry(): void {
     this.#endFailedCall('retried');
     this.#floorTools.apart();
@@ -268,7 +270,7 @@ export class LlmGeneration {
         return;
       case 'start':
       case 'start-step':
-        return; // The library sends these before the model has answered.
+        return; // Sent by the library before the model answers: no sign of work.
       case 'abort':
         throw stepTimedOut(this.#parts.settings.stepTimeoutMs);
       case 'error':
@@ -409,8 +411,8 @@ const ON_TOOLS =
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
 /**
- * Most characters that a request needs for the instructions and for the definitions of the floor's tools. Which floor
- * tools are offered depends on the turn, so the longest definitions count.
+ * Maximum number of characters that a request needs for the instructions and the floor tools' definitions. The offered
+ * floor tools depend on the turn, so the longest definitions count.
  */
 export const OVERHEAD =
   instructionsFor('', true).length +

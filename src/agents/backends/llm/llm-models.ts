@@ -69,7 +69,7 @@ export function stepTimedOut(ms: number): BackendError {
   return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
 }
 
-/** Returns whether the service refused the request because of its tools. */
+/** Returns whether the service refused the request because the request offers tools. */
 export function takesNoTools(error: unknown): boolean {
   if (!APICallError.isInstance(error) || ![400, 404, 422, 501].includes(error.statusCode ?? 0)) return false;
   const answer = `${error.message} ${error.responseBody ?? ''}`;
@@ -176,7 +176,7 @@ export type ModelPrices = {
 /** Length of request and answer in characters. Used to estimate tokens that the provider does not report. */
 export type CallSize = { readonly request: number; readonly answer: number };
 
-/** The size of a call that failed before any text: no usage. */
+/** The size of a model call that failed before any text: no usage. */
 export const NO_USAGE: CallSize = { request: 0, answer: 0 };
 
 /** Reports the usage of each model call once, however the call ended. */

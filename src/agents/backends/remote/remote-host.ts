@@ -31,8 +31,8 @@ export type RemoteHostOptions = {
   readonly host: string;
   readonly tokens: TokenBook;
   /**
-   * Whether an agent without a connection slot may connect, such as a worker of a crew without a ticket. Default:
-   * false.
+   * Returns whether an agent without a connection slot may connect, such as a worker of a crew without a ticket.
+   * Default: false.
    */
   readonly expects?: (agent: AgentId) => boolean;
   /** Origins of browser pages that may connect, such as "https://example.org". All other pages are refused. */
@@ -133,8 +133,8 @@ export class RemoteHost {
   }
 
   /**
-   * Opens an endpoint with the floor's tools for one session, at the host that the agent connected to. `name`: the
-   * name of the tools in the session that is continued. Returns `null` when the host is unknown.
+   * Opens an endpoint with the floor's tools for one session, at the host that the agent connected to. `name`: the name
+   * of the tool server in the session to continue. Returns `null` when the host is unknown.
    */
   openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null {
     const { toolsUrl: url } = link;
@@ -190,8 +190,8 @@ export class RemoteHost {
 
   #authorize(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
     const caller = this.#identify(request);
-    // Attempts with a valid token are counted per address and token, so that other clients of that address cannot use
-    // up the limit.
+    // Attempts with a valid token are counted per address and token. So other clients of that address cannot use up
+    // their limit.
     const retryAfter = this.#limiter.admit('entry' in caller ? `${address} ${caller.entry.sha256}` : address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };

@@ -80,7 +80,8 @@ export class RemoteLink {
   }
 
   /**
-   * Called on each beat. Sends a ping, or closes the connection when the agent was silent for too many beats in a row.
+   * Called on each heartbeat. Sends a ping, or closes the connection when the agent was silent for too many heartbeats
+   * in a row.
    */
   beat({ allowed, overslept, cause }: Beat): void {
     this.#missed = this.#hasHeard || overslept || this.#pauseTimer !== null ? 0 : this.#missed + 1;
@@ -89,7 +90,7 @@ export class RemoteLink {
     else this.#socket.ping();
   }
 
-  /** Closes the connection and tells the agent why. Default of `final`: true, so the session is lost. */
+  /** Closes the connection and tells the agent why. `final` (default: true): the session is lost. */
   drop(why: string, how: { readonly code?: number; readonly final?: boolean } = {}): void {
     if (!this.#open) return;
     closeSocket(this.#socket, how.code ?? POLICY, why);

@@ -14,7 +14,7 @@ type RemoteSessionPorts = {
   /** How long the agent may be disconnected before the session is lost, in milliseconds. */
   readonly graceMs: number;
   readonly open: (peer: AcpPeer, link: RemoteLink) => Promise<AcpSession>;
-  /** Makes the next session start a new conversation, after a prompt that the agent failed. */
+  /** Called after the agent failed at a prompt: the agent's next session starts a new conversation. */
   readonly forget: () => void;
   /** Called when the session is closed while the agent is disconnected. */
   readonly closed: () => Promise<void>;

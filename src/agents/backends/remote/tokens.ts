@@ -67,7 +67,7 @@ export function listAgentTokens(
   }));
 }
 
-/** The tokens of a running Conch. Reads the file again when it changed. */
+/** The tokens of a running Conch. Reads the token file again when the file changed. */
 export type TokenBook = {
   /**
    * Returns the agent of a token, or `null` for an unknown token. Throws when the file cannot be read or is damaged.

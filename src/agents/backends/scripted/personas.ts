@@ -24,7 +24,7 @@ type Wish = {
 /** What a session remembers: the last request, and the request about which the agent asked a question. `null`: none. */
 export type ScriptMemory = { readonly request: Wish | null; readonly question: Wish | null };
 
-/** What a script gets to choose its steps for one prompt. */
+/** What a script needs to choose its steps for one prompt. */
 export type Scene = ScriptMemory & {
   readonly me: AgentId;
   /** The new messages to this agent or to no agent, joined into one request. `null`: none. */

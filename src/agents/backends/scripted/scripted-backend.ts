@@ -184,7 +184,7 @@ class ScriptedSession implements AgentSession {
 
 class Generation {
   readonly over = Promise.withResolvers<void>();
-  /** Written texts and remaining steps, in order. `null` before the start, and when the steps have reached an end. */
+  /** Written texts and remaining steps, in order. `null` before the start, and after the step `end`. */
   open: readonly Step[] | null = null;
   isListening = true;
   /** Answers to injected messages, not yet posted. */
