@@ -57,7 +57,10 @@ export class Generation {
   #scanner: SignalScanner;
   #hasPosted = false;
   #isShown = false;
-  /** True when the last message ended with the signal. `#argument`: the word behind the signal; `null` for none. */
+  /**
+   * True when the last message ended with the turn-complete signal. `#argument`: the word behind the signal; `null` for
+   * none.
+   */
   #signalled = false;
   #argument: string | null = null;
   #askedAgent: AgentId | null = null;
@@ -172,9 +175,9 @@ export class Generation {
   }
 
   /**
-   * Waits for injected messages and for a paused run. Then posts the rest of the text and reports the end of the turn,
-   * or its question. The ending `passed` drops the rest of the text. Output of only the signal or a pass word is also a
-   * pass. A muted generation posts and reports nothing.
+   * Waits for the outcomes of injected messages and for the decision on a paused run. Then posts the rest of the text,
+   * and reports that the turn ended or waits for an answer. The ending `passed` drops the rest of the text. Output of
+   * only the signal or a pass word is also a pass. A muted generation posts and reports nothing.
    */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();

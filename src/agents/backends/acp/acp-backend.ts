@@ -94,7 +94,7 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 
 /**
  * A session that outlives its process. When this or another session of the agent ended the process by force, the next
- * prompt starts a new process. A prompt that is lost because another session ended the process is sent again, at most
+ * prompt uses a new process. A prompt that is lost because another session ended the process is sent again, at most
  * twice.
  */
 class LastingSession implements AgentSession {

@@ -80,9 +80,9 @@ export class AcpGeneration {
   }
 
   /**
-   * Called when the model service failed. Returns the prompt for the retry and forgets the open calls. Returns `text`
-   * again, or a prompt to continue. To continue: the agent has written text, used one of its own tools or has an open
-   * call.
+   * Called when the model service failed. Returns the prompt for the retry and forgets the open calls. Returns a prompt
+   * to continue if the agent has written text, used one of its own tools or has an open call. Else returns `text`
+   * again.
    */
   breakOff(text: string): string {
     const begun = this.#written.trim() !== '' || this.#worked || this.#tools.size > 0;

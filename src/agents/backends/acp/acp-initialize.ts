@@ -143,7 +143,7 @@ type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonl
 
 /**
  * A setting of a session that must keep one of `values`; Conch sets the first. `option`: the id of the session's
- * option. `null`: the session's mode, which is no option.
+ * option. `null`: the mode of a session that has no option for its mode.
  */
 type Hold = {
   readonly option: string | null;

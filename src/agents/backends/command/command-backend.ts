@@ -25,9 +25,10 @@ export type CommandOptions = {
   /** The program: a name looked up on the PATH, or a path relative to `cwd`. No shell is used. */
   readonly command: string;
   /**
-   * The arguments. An argument `{session}` becomes `--session-id <id>` until this backend has run a process with this
-   * id, then `--resume <id>`. With `CONCH_SESSION_RESUMES` in `set`, it is always `--resume <id>`. The id is
-   * `CONCH_SESSION` of `set`. Without an id the argument is left out.
+   * The arguments. The session's id is the variable `CONCH_SESSION` in `set`. An argument `{session}` becomes
+   * `--session-id <id>` until this backend has run a process with this id, then `--resume <id>`. With
+   * `CONCH_SESSION_RESUMES` in `set`, the argument becomes `--resume <id>` from the start. Without an id the argument
+   * is left out.
    */
   readonly args: readonly string[];
   /** The command's working folder. Default: the working folder of Conch. */
@@ -306,7 +307,7 @@ function textReader(floorTools: FloorTools): OutputReader {
   };
 }
 
-/** Matches a terminal code at the end of a text whose rest has not arrived. */
+/** Matches an unfinished terminal code at the end of a text. */
 // eslint-disable-next-line no-control-regex
 const OPEN_CODE = /\u001B(?:\[[\d;?]{0,100}|\][^\u0007\u001B]{0,2000})?$/u;
 

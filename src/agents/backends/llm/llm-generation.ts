@@ -76,12 +76,12 @@ export class LlmGeneration {
     return this.#over.promise;
   }
 
-  /** A summary of the calls of servers' tools and their results. Empty when no such tool was called. */
+  /** A summary of the calls of MCP servers' tools and their results. Empty when no such tool was called. */
   get summary(): string {
     return this.#toolbox.summary;
   }
 
-  /** Length of the definitions of servers' tools in characters. */
+  /** Length of the definitions of MCP servers' tools in characters. */
   get definitions(): number {
     return this.#toolbox.size;
   }

@@ -112,7 +112,10 @@ class RemoteSession implements AgentSession {
     await this.#current?.session.interrupt(graceMs);
   }
 
-  /** Resolves at once while the agent is disconnected within its grace period, so that no missed beats are counted. */
+  /**
+   * Pings the connected agent. While the agent is disconnected within its grace period, resolves at once, so that no
+   * missed heartbeats are counted.
+   */
   async ping(): Promise<void> {
     if (this.#lost !== null) throw this.#lost;
     const now = this.#current;
