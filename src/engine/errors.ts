@@ -40,8 +40,8 @@ export function willPass(error: unknown): error is StoreError & { readonly code:
 }
 
 /**
- * True when this database handle must not be used again: its view of the file may be wrong, or this process was
- * declared dead.
+ * True for an error after which this database connection must not be used again: its view of the file may be wrong, or
+ * this process was declared dead.
  */
 export function isFatal(error: unknown): boolean {
   return (

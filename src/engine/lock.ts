@@ -11,8 +11,8 @@ export type FileLock = { release(): void };
 
 /**
  * Locks a file for this process, and creates it if missing. The system releases the lock when the process ends in any
- * way. Returns `null` when another process, or an earlier call, holds the lock longer than `waitMs`. Throws the file
- * system's error when the file cannot be created or opened.
+ * way. Returns `null` when another process, or this one by an earlier call, holds the lock longer than `waitMs`. Throws
+ * the file system's error when the file cannot be created or opened.
  */
 export function lockFile(path: string, waitMs = 0): FileLock | null {
   const db = openLock(path, waitMs);
@@ -48,8 +48,8 @@ function openLock(path: string, waitMs: number): Database.Database {
 }
 
 /**
- * Checks the lock file once a second. Calls `lost` once when the path names another file than at the call, or none:
- * another process could lock a new file at the path. Cancel the timer to stop.
+ * Checks the lock file once a second. Calls `lost` once when the path names another file than when the checks began, or
+ * none: another process could lock a new file at the path. Cancel the timer to stop.
  */
 export function watchLock(
   path: string,
@@ -72,9 +72,9 @@ function fileAt(path: string): string | null {
 }
 
 /**
- * Locks a token, or another text, by a file in `folder`. Returns `null` when another process, or an earlier call, holds
- * the lock. The file's name has a hash of the token, not the token. Throws a `StoreError` when this user may not open
- * the lock file.
+ * Locks a token, or another text, by a file in `folder`. Returns `null` when another process, or this one by an earlier
+ * call, holds the lock. The file's name has a hash of the token, not the token. Throws a `StoreError` when this user
+ * may not open the lock file.
  */
 export function lockInstance(token: string, folder = tmpdir()): FileLock | null {
   const path = join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`);

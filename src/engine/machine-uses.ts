@@ -33,13 +33,13 @@ export type Cancel = {
 
 type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
-/** Finds accepted messages. */
+/** Finds accepted messages of people by id. */
 export type KnownMessages = { read(id: string): KnownMessage | null };
 
 type InboxUse<Command, Fact, Refusal> = {
-  /** Why a command is refused without a decision of the machine; `null` when the machine decides the command. */
+  /** Returns why a command is refused before the machine decides; `null` when the machine decides the command. */
   refusal(key: string, command: Command, inbox: KnownMessages): Refusal | null;
-  /** The fate that a fact decides for a message, or `null`. */
+  /** Returns the message whose fate a fact decides, with the fate; `null` for a fact that decides none. */
   fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
 };
 

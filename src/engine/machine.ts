@@ -61,7 +61,10 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   ledger?(fact: Fact): LedgerEntry | null;
   /** Fields of states and facts that hold configuration. Equal configurations are stored once. */
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
-  /** Returns whether a value is a command of this machine. By default, facts cannot cause commands of this machine. */
+  /**
+   * Returns whether a value is a command of this machine. Without this function, facts cannot cause commands of this
+   * machine.
+   */
   readonly isCommand?: (command: unknown) => command is Command;
   /** Command given to every state when the store may have lost its last commits, as after a restore. */
   readonly restored?: Command;
@@ -268,7 +271,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
   readonly #known: KnownStates<State>;
   #own: Drafts<State, Fact, Effect> = new Map();
-  /** Decisions of earlier chains, in order, and the last one of each key. */
+  /** Decisions of earlier chains, in order. `#last`: the last one of each key. */
   #kept: Draft<State, Fact, Effect>[] = [];
   #last: Drafts<State, Fact, Effect> = new Map();
 

@@ -53,7 +53,10 @@ export type StoredMessage<Fate = unknown> = HumanMessage & {
   readonly fate: Fate | null;
   readonly edited: boolean;
   readonly deleted: boolean;
-  /** The last journal row before the message arrived: no row up to it names the message. For `newest`. */
+  /**
+   * The number of the last journal row before the message arrived. A search of the journal for the message can stop
+   * there.
+   */
   readonly since: number;
 };
 
@@ -77,7 +80,7 @@ export type OwedEffect<Effect> = {
   readonly part: number;
   /** The text of this part; `null` for effects without a text. */
   readonly text: string | null;
-  /** The attempts before this one, by this process. */
+  /** The attempts of this process to deliver the entry before this attempt. */
   readonly attempts: number;
   /**
    * True when an earlier attempt may have reached the platform. Search for the post before sending it again. Always

@@ -38,8 +38,8 @@ export class GitObjects {
   /**
    * Returns the object that each name has now, in the order of the names; `null` for a name without an object. A name
    * is an id, a full ref or `<commit>:<path>`. A name that ends with `^{commit}` follows tags. A name with a newline
-   * gives `null`, because git would read two names. Rejects when git fails or does not answer within 60 s, for an
-   * object over 64 MiB, and when `gitCommand` throws.
+   * gives `null`, because git would read two names. Rejects when git fails or does not answer within 60 s, and for an
+   * object over 64 MiB. Rejects also when git's configuration names a program that cannot be switched off.
    */
   async read(names: readonly string[]): Promise<readonly (GitObject | null)[]> {
     const asked = names.filter((name) => !name.includes('\n'));
@@ -86,7 +86,7 @@ class BatchProcess {
   #stderr = '';
   #chunks: Buffer[] = [];
   #bytes = 0;
-  /** The output is read again when it has this many bytes. */
+  /** The bytes of output that must have come before the output is read again. */
   #needed = 1;
   #request: { readonly count: number; readonly found: (GitObject | null)[]; end(error?: Error): void } | null = null;
 

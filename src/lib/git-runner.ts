@@ -27,8 +27,8 @@ export type GitEnd = {
 };
 
 /**
- * The answer to the call with the same id. When git could not be started, `stderr` says why, and at most `isMissing` is
- * given, too.
+ * The answer to the `GitCall` with the same id. When git could not be started, `stderr` says why, and only `isMissing`
+ * may be given besides.
  */
 export type GitAnswer = Partial<GitEnd> & { readonly id: number };
 

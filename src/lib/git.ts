@@ -109,7 +109,10 @@ export function gitIn(folder: string, environment: GitEnvironment, set: Readonly
 /** All arguments of git for one command, and its environment. */
 export type GitCommand = { readonly args: readonly string[]; readonly env: GitEnvironment };
 
-/** Returns the arguments and the environment of a git command, with programs switched off as `gitIn` says. */
+/**
+ * Returns the arguments and the environment with which git runs one command in a folder. Switches off hooks, filters
+ * and other programs that the repository's configuration names, unless `hooks` is set. Diff drivers stay on.
+ */
 export async function gitCommand(
   folder: string,
   environment: GitEnvironment,

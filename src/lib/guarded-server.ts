@@ -103,7 +103,7 @@ export type Reply = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Sends an answer. Does nothing when an answer was begun or the caller is gone. */
+/** Sends an answer. Does nothing when an answer was begun or the client has disconnected. */
 export function reply(response: ServerResponse, { status, body, headers }: Reply): void {
   if (response.headersSent || response.destroyed) return;
   if (body === undefined) return void response.writeHead(status, headers).end();
@@ -128,9 +128,9 @@ export async function readBody(request: IncomingMessage, limit: number): Promise
 }
 
 /**
- * Attaches listeners to a server so that a fault in them cannot end the program. A fault is logged and answered with
- * 500 (400 for an upgrade). If an answer was begun, the connection is closed. Not logged: faults of requests that the
- * caller broke off before their end.
+ * Attaches listeners to a server so that a fault in them cannot end Conch. A fault is logged and answered with 500 (400
+ * for an upgrade). If an answer was begun, the connection is closed. Not logged: faults of requests that the client
+ * broke off before their end.
  */
 export function guardServer(server: Server, { request: answer, upgrade }: Listeners, log: FaultLog): void {
   server.on('error', (error) => {

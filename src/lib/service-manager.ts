@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import type { Timer, Timers } from './time.ts';
 
-/** Reports the program's state to the service manager that started the program. Without one, does nothing. */
+/** Reports Conch's state to the service manager that started Conch, such as systemd. Without one, does nothing. */
 export type ServiceManager = {
   /** Says that the start is complete, and begins to report to the watchdog. `status` is a sentence for people. */
   ready(status: string): void;
@@ -12,7 +12,7 @@ export type ServiceManager = {
    * waits a day for the next report. Resolves and rejects as the work does.
    */
   withoutWatchdog<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Says that the program ends. The watchdog gets no more reports. */
+  /** Says that Conch ends. The watchdog gets no more reports. */
   stop(): void;
 };
 
@@ -29,8 +29,8 @@ type ServicePorts = {
 };
 
 /**
- * The service manager by the protocol of `sd_notify`. Reports to the watchdog twice in each of its periods
- * (`WATCHDOG_USEC`). The reports come from the event loop, so a program that hangs sends none.
+ * Makes the `ServiceManager` that speaks the protocol of `sd_notify`. It reports to the watchdog twice in each of its
+ * periods (`WATCHDOG_USEC`). The reports come from the event loop, so a Conch that hangs sends none.
  */
 export function serviceManager(ports: ServicePorts): ServiceManager {
   const isManaged = (ports.env['NOTIFY_SOCKET'] ?? '') !== '';

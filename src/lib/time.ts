@@ -15,7 +15,7 @@ export type Clock = {
   stoodStillMs?(): number;
 };
 
-/** A timer of `Timers`. `cancel` prevents its call. */
+/** A timer that calls a function later. `cancel` prevents the call. */
 export type Timer = { cancel(): void };
 
 /** Calls a function once, after this many milliseconds. */
@@ -24,7 +24,10 @@ export type Timers = { after(ms: number, run: () => void): Timer };
 /** The longest delay of a Node timer, in milliseconds. `systemTimers` splits longer delays. */
 export const LONGEST_TIMER_MS = 2_147_483_647;
 
-/** A smaller difference to the machine's clock, in milliseconds, is drift, not a change by somebody. */
+/**
+ * A difference between Conch's clock and the machine's clock below this, in milliseconds, is drift, not a change by
+ * somebody.
+ */
 const SET_MS = 1_000;
 
 /** The machine's wall clock and its monotonic clock, both in milliseconds since 1970. */
@@ -64,7 +67,10 @@ export class Standstill {
 
 let watched: Standstill | null = null;
 
-/** The watch does not keep the process alive. */
+/**
+ * Returns the total time in which this process was suspended or blocked, in milliseconds. Its interval timer does not
+ * keep the process alive.
+ */
 function lookAtThisProcess(): number {
   if (watched === null) {
     watched = new Standstill(SOURCES.steady);
@@ -112,15 +118,16 @@ export function stoodStillMs(clock: Clock): number {
 }
 
 /**
- * Timers of this process, with delays of any length. A standstill of the process delays them, as `pausedTimer` says.
+ * Timers of this process, with delays of any length. A time in which the process was suspended or blocked delays them
+ * by its length, at most by the timer's own delay at once.
  */
 export const systemTimers: Timers = {
   after: (ms, run) => pausedTimer(ms, { run, look: lookAtThisProcess, timers: longTimers }),
 };
 
 /**
- * A timer that standstills of the process delay by their total length, at most by `ms` at a time. So data waiting in
- * sockets and pipes is read before the timer runs.
+ * Returns a timer that waits longer when the process was suspended or blocked: by the length of that time, at most by
+ * `ms` at once. So data waiting in sockets and pipes is read before the timer runs.
  */
 export function pausedTimer(
   ms: number,
@@ -154,8 +161,8 @@ const longTimers: Timers = {
 };
 
 /**
- * One timer for the earliest of many deadlines. It never rings early. A standstill of the process delays it by the
- * length of the standstill.
+ * One timer for the earliest of many deadlines. It never rings early. A time in which the process was suspended or
+ * blocked delays it by the length of that time.
  */
 export class Alarm {
   readonly #clock: Clock;

@@ -22,8 +22,8 @@ type ConnectionParts = {
 type ConnectionEnd = { readonly connected: boolean; readonly why: string; readonly final: boolean };
 
 /**
- * Connects to the host and carries messages. Resolves when the connection ended or failed. Never rejects. Throws for an
- * address that `ws` refuses, such as one with a fragment.
+ * Connects the bridge to its host (a Conch) and carries messages both ways. Resolves when the connection ended or
+ * failed, and never rejects. Throws at once for an address that `ws` refuses, such as one with a fragment.
  */
 export function connectOnce(parts: ConnectionParts): Promise<ConnectionEnd> {
   return new Connection(parts).ended;

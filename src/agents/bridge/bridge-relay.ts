@@ -71,7 +71,10 @@ export class BridgeRelay {
     else this.#ask(message, to);
   }
 
-  /** Takes a message from the agent. Waits until a request or notification is sent: a slow host slows the agent. */
+  /**
+   * Takes a message from the agent. Waits until the connection has sent a request or notification to the host: a slow
+   * host slows the agent.
+   */
   async fromAgent(message: AnyMessage): Promise<void> {
     if (!('method' in message)) return this.#answered(message);
     if ('id' in message) {

@@ -25,9 +25,9 @@ type BridgeOptions = {
 };
 
 /**
- * Returns the wait before the next attempt, in milliseconds: at most 3 s for the first 100 failures (about five
- * minutes), then at most 30 s. The waits are short at first, because an agent that reconnects within
- * `reconnectGraceSeconds` keeps its turn.
+ * Returns the wait before the next attempt to connect or to start the agent, in milliseconds. At most 3 s for the first
+ * 100 failures (about five minutes), then at most 30 s. The waits are short at first, because an agent that reconnects
+ * within `reconnectGraceSeconds` keeps its turn.
  */
 export function reconnectMs(failures: number): number {
   return backoffMs(failures <= SOON ? { ...RETRY, longestMs: 3_000 } : RETRY, failures);
@@ -55,9 +55,9 @@ export async function bridgeMain(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * Runs an agent and keeps it connected. Resolves with 0 after the signal, with 1 after a final refusal of the host or
- * when the agent cannot be started. The agent's process survives reconnects, and is restarted when it ends. Its whole
- * process group ends with the bridge.
+ * Runs an agent's program and keeps it connected to Conch. Resolves with 0 after `options.signal` aborts. Resolves with
+ * 1 after a final refusal by Conch or when the program cannot be started. The program survives reconnects, and is
+ * restarted when it ends. Its whole process group ends with the bridge.
  */
 export async function runBridge(options: BridgeOptions): Promise<number> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;
@@ -85,7 +85,10 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
   return 0;
 }
 
-/** Resolves with true after a final refusal of the host. */
+/**
+ * Keeps a running agent connected until the agent ends or the bridge stops. Resolves with true when the host refused
+ * for good.
+ */
 async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boolean> {
   const { signal, say, waitMs: waitAfter = reconnectMs } = options;
   const over = new AbortController();
@@ -124,7 +127,9 @@ async function listen(readable: ReadableStream<AnyMessage>, relay: BridgeRelay):
 }
 
 const STOP_GRACE_MS = 2_000;
-/** How long a prompt waits for the end of a cancelled prompt before the process is restarted, in milliseconds. */
+/**
+ * How long a prompt waits for the end of a cancelled prompt before the agent's program is restarted, in milliseconds.
+ */
 const CANCEL_GRACE_MS = 10_000;
 const STEADY_MS = 60_000;
 

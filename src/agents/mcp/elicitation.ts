@@ -11,7 +11,7 @@ import { defined } from '../../lib/defined.ts';
 type ServerAsking = {
   readonly gate: ToolGate;
   readonly call: GatedCall;
-  /** The number of the question in its call, counted from 1. */
+  /** The number of the server's question within one tool call, counted from 1. */
   readonly number: number;
   readonly redact: (text: string) => string;
   readonly withdrawn: AbortSignal;
@@ -22,10 +22,10 @@ type ServerQuestion = Pick<GatedCall, 'detail' | 'input' | 'unaskable' | 'form' 
 };
 
 /**
- * Asks people a server's question in the middle of a call. People answer in words that fill in the question's form, if
- * any. A denial by people or by a rule declines, as does a question that nobody can be asked. No answer, an answer that
- * does not fit the form, or the end of the turn cancels. Nobody is asked more than `MOST_QUESTIONS` in one call: people
- * are told why the next question is declined, and later ones are declined without a word.
+ * Asks people a question of an MCP server in the middle of a tool call. People answer in words that fill in the
+ * question's form, if any. Declines the question when people or a rule deny it, and when nobody can be asked. Cancels
+ * it without an answer, for an answer that does not fit the form, and at the end of the turn. People are asked at most
+ * 10 questions in one tool call. They are told why question 11 is declined. Later questions are declined silently.
  */
 export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking): Promise<ElicitResult> {
   const { gate, withdrawn, number } = asking;
@@ -41,7 +41,10 @@ export async function askPeople(asked: ElicitRequestParams, asking: ServerAsking
   return read.ok ? { action: 'accept', content: read.content } : { action: 'cancel' };
 }
 
-/** Returns the question as a call for the gate. The rules of its call can deny the question, but never answer it. */
+/**
+ * Returns the server's question as a tool call for the gate. Rules about the tool that is running can deny the
+ * question, but never answer it.
+ */
 function callOf(
   { detail, ...question }: ServerQuestion,
   { call, redact, title, number }: ServerAsking & { readonly title: string },
@@ -168,12 +171,12 @@ function initialWords(initial: Field['default'] & {}): string {
 
 const SECRET =
   /passw|passphrase|passcode|secret|token|credential|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|\bpin\b|\botp\b|\bcvv?\b/i;
-/** A number named "tokens" is no secret. */
+/** Finds names of number fields that hold secrets. Leaves out "token": a number of tokens is no secret. */
 const SECRET_NUMBER = /passw|passcode|secret|\bpin\b|\botp\b|\bcvv?\b/i;
 const FOR_SECRETS = 'it asks for what looks like a secret, and nobody should write one into a channel';
 const NOT_FLAT = 'its form has other fields than texts, numbers, yes or no, and choices';
 const HIDDEN = 'its form has names or choices with invisible characters or secrets';
-/** Most questions that one call may put to people. */
+/** Most questions that one tool call may put to people. */
 const MOST_QUESTIONS = 10;
 const TOO_MANY = `its server has asked ${MOST_QUESTIONS} questions in this call`;
 /** Longest title of a question, in characters. */

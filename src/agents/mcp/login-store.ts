@@ -9,9 +9,9 @@ import type { Timers } from '../../lib/time.ts';
 
 const tokensSchema = z.strictObject({
   access: z.string().min(1),
-  /** `null`: a person must sign in again when the access token expires. */
+  /** The refresh token. `null`: a person must sign in again when the access token expires. */
   refresh: z.string().min(1).nullable(),
-  /** In milliseconds since 1970 by the machine's clock; `null` when unknown. */
+  /** The expiry of the access token, in milliseconds since 1970 by the machine's clock; `null` when unknown. */
   expiresAt: z.number().nullable(),
   /** The scope that the service named, else the requested scope; `null` for none. */
   scope: z.string().nullable(),
@@ -43,7 +43,10 @@ const loginSchema = z.strictObject({
   /** The issuer's metadata at sign-in; `null` for none. */
   metadata: keptMetadata.nullable(),
   client: keptClient,
-  /** The tokens; `null` once the service refused to renew the tokens, or once refused tokens cannot be renewed. */
+  /**
+   * The tokens. `null` once the service refused to renew them, or once the server refused tokens that cannot be
+   * renewed.
+   */
   tokens: tokensSchema.nullable(),
   /** Why a person must sign in again; `null` while there are `tokens`. */
   refused: z.string().nullable(),
@@ -56,14 +59,14 @@ const loginSchema = z.strictObject({
 /** A login at an MCP server. */
 export type Login = Readonly<z.output<typeof loginSchema>>;
 
-/** A login could not be read, stored or made. The message says why. */
+/** Thrown or returned when a login could not be read, stored or made. The message says why. */
 export class LoginError extends Error {
   override readonly name = 'LoginError';
 }
 
 /**
  * The logins at MCP servers, in the data folder: one file per server, readable by this user only. A running Conch and a
- * command can use the store at the same time.
+ * `conch` command can use the store at the same time.
  */
 export class LoginStore {
   readonly #dataDir: string;

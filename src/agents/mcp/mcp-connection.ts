@@ -29,7 +29,7 @@ import { z } from 'zod';
 import { defined } from '../../lib/defined.ts';
 import { LATE, withinMs } from '../../lib/retry.ts';
 
-/** Dependencies of a server, besides its configuration. */
+/** Dependencies of an MCP server, besides its configuration. */
 export type McpPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
@@ -40,7 +40,7 @@ export type McpPorts = {
   readonly memory?: { recall(name: string): string | null; remember(name: string, text: string): void };
   /** The name under which the definitions are stored. Default: the server's id. */
   readonly name?: string;
-  /** Called with the reason when the server is given up, and with `null` each time it has listed its tools. */
+  /** Called with the reason when the server is given up, and with `null` each time the server has listed its tools. */
   readonly turned?: (why: string | null) => void;
   /** The logins at servers. Absent: no logins. */
   readonly logins?: ServerLogins;
@@ -53,10 +53,10 @@ export type McpPorts = {
 /** An agent's sandbox and working folder. */
 export type AgentSandbox = { readonly plan: SandboxPlan; readonly cwd: string };
 
-/** The outcome of a call. `code`: why the call failed, as in `CallResult`; `null` when the tool reports success. */
+/** The outcome of a tool call. `code`: why the call failed; `null` when the tool reports success. */
 export type CallOutcome = ToolOutput & { readonly code: CallResult['code'] };
 
-/** A call to carry out. */
+/** A tool call to send to an MCP server. */
 export type McpCall = {
   readonly id: string;
   readonly input: Readonly<Record<string, unknown>>;
@@ -81,7 +81,7 @@ export type McpConnection = {
   readonly instructions: string;
   /** Lists the server's tools. Rejects with an error for people. */
   list(): Promise<ReadTools>;
-  /** Sends a call, once. An unknown outcome is a value too. */
+  /** Sends a tool call to the server, once. Resolves also when the outcome is unknown. */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   /** Closes the connection and ends a started program. Resolves when both have ended. */
   close(): Promise<void>;
@@ -222,7 +222,9 @@ async function send(client: Client, sent: Sent): Promise<CallOutcome> {
   }
 }
 
-/** The timeouts of a call: without progress, and in total. The time of open questions does not count. */
+/**
+ * The two timeouts of a tool call: without progress, and in total. The time of open questions to people does not count.
+ */
 export class CallTime {
   readonly #limitMs: number;
   readonly #ports: McpPorts;
@@ -239,7 +241,7 @@ export class CallTime {
     this.renew();
   }
 
-  /** Aborted when the time is up, and by `end`. */
+  /** Aborted when one of the timeouts passes, and when `end` is called. */
   get over(): AbortSignal {
     return this.#over.signal;
   }
@@ -251,7 +253,7 @@ export class CallTime {
     this.#timer = this.#ports.timers.after(leftMs, () => this.#over.abort());
   }
 
-  /** Asks people, and suspends both timeouts until they have answered. */
+  /** Runs `asking`, which asks people, and suspends both timeouts until it ends. */
   async still<T>(asking: () => Promise<T>): Promise<T> {
     if (this.#openQuestions === 0) this.#stillSince = this.#ports.clock.now();
     this.#openQuestions += 1;
@@ -287,7 +289,7 @@ function loginOf(error: unknown, { id, config, ports: { logins } }: ConnectParts
   return isRefused ? new LoginError(`it refused the new login (${UNAUTHORIZED})`) : null;
 }
 
-/** The reason of an error for people. The body of an HTTP answer is left out: it can be a whole page. */
+/** Returns an error's reason in words for people. Leaves out the body of an HTTP answer: it can be a whole page. */
 function reasonOf(error: unknown): string {
   if (error instanceof SdkHttpError) return `it answered with ${error.status}`;
   const { message, cause } = error instanceof Error ? error : new Error(String(error));
@@ -308,7 +310,7 @@ function endOf(transport: Transport): Error | null {
   return transport instanceof StdioTransport && transport.ended !== null ? new Error(transport.ended) : null;
 }
 
-/** True when the protocol could not be negotiated: some servers end at the request to negotiate. */
+/** True for the error that no protocol could be negotiated. Some servers end at the request to negotiate. */
 function isEraUnknown(error: unknown): boolean {
   return error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed;
 }
@@ -323,7 +325,7 @@ const PROBE_MS = 5_000;
 const LIST_MS = 10_000;
 const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
-/** Most rounds of questions in a server's answers to one call. */
+/** Most times in one tool call that a server may answer with questions in place of a result. */
 const MOST_ROUNDS = 3;
 /** The invalid entries of a server's list of tools, each with the reason. `take` returns and clears them. */
 type BadTools = { take(): readonly string[] };
@@ -350,7 +352,10 @@ export function sieved(transport: Transport): BadTools {
 
 const UNREAD = /^notifications\/(?:message$|resources\/|prompts\/|tasks)/;
 
-/** Most invalid entries that are reported for each page of a list; the longest name of an entry, in characters. */
+/**
+ * Limits of a report about invalid entries: entries for each page of a list of tools, then characters of an entry's
+ * name.
+ */
 const MOST_TOLD = 20;
 const LONGEST_NAME = 100;
 

@@ -100,7 +100,7 @@ function textOf(block: ContentBlock, images: readonly ToolImage[]): string {
   }
 }
 
-/** Returns the picture; `null` for a type that models do not take, and for more than 1.5 MB. */
+/** Returns a picture with its type; `null` for a type that models do not take, and for more than 1.5 MB. */
 function imageOf(base64: string): ToolImage | null {
   if (base64.length * 0.75 > LARGEST_IMAGE) return null;
   const begin = Buffer.from(base64.slice(0, 24), 'base64').toString('latin1');

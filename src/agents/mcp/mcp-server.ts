@@ -90,12 +90,15 @@ export class McpServer {
     this.#keep([tool]);
   }
 
-  /** Carries out a call, once. Never rejects: an unknown outcome is a value too. */
+  /**
+   * Sends a tool call to the server, once. Never rejects: resolves also when the call was not run or its outcome is
+   * unknown.
+   */
   async call(tool: ServerTool, call: McpCall): Promise<CallOutcome> {
     try {
       const outcome = await this.#use((connection) => connection.call(tool, call));
       if (outcome.code === null) this.#failures = 0;
-      // A server knows its tokens and may repeat them in its output.
+      // A server knows the tokens of its login and may repeat them in its output.
       return { ...outcome, text: this.#ports.logins?.redact(outcome.text) ?? outcome.text };
     } catch (error) {
       return { text: `The call was not run: ${wordsOf(error)}.`, images: [], isError: true, code: 'TOOL_FAILED' };

@@ -10,8 +10,8 @@ import type { ProcessGroup } from '../process/process-group.ts';
 type ServerProgram = Parameters<typeof startProcessGroup>[0] & { readonly stopGraceMs: number };
 
 /**
- * The most bytes that a server may send without an answer. The count begins anew with each answer of the server and
- * each message to the server. Also the most bytes of one line and of one HTTP answer.
+ * The most bytes that a server may send without answering a request. The count begins anew with each answer of the
+ * server and each message to the server. Also the most bytes of one line and of one HTTP answer.
  */
 const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
@@ -43,7 +43,10 @@ export class StdioTransport implements Transport {
     return this.#ended;
   }
 
-  /** Starts the program. Rejects as `childEnvironment` and `startProcessGroup` do. */
+  /**
+   * Starts the program. Rejects with a `BackendError` when the program cannot start, or when its environment names a
+   * forbidden variable.
+   */
   async start(): Promise<void> {
     const { env: set, ...program } = this.#program;
     const env = childEnvironment({ from: process.env, set });
@@ -93,8 +96,8 @@ export class StdioTransport implements Transport {
   #hear(chunk: Buffer): void {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
-    // A message to the server or its answer sets `#received` to 0, also while a line is unfinished. So that line can be
-    // longer than `#received`.
+    // Each message to the server and each answer of the server sets `#received` to 0, also in the middle of a line. So
+    // that line can be longer than `#received`.
     if (Math.max(this.#received, this.#line.length + chunk.length) > LONGEST_MESSAGE)
       return this.#break('it sent more than 8 MiB without an answer');
     let from = 0;

@@ -13,9 +13,12 @@ export const TOKEN_NAME = 'the token of a login';
 /** Dependencies of logins. */
 export type LoginPorts = { readonly clock: Clock; readonly timers: Timers; readonly log: AgentLog };
 
-/** A person must sign in before a server can be used, or before this call can run. The message names the command. */
+/**
+ * Thrown when a person must sign in before an MCP server can be used, or before a tool call can run. The message names
+ * the command to sign in.
+ */
 export class LoginNeededError extends LoginError {
-  /** True when the present login has too little scope for this call. */
+  /** True when the present login has too little scope for the tool call. */
   readonly isWider: boolean;
 
   constructor(id: string, why: string, isWider = false) {
@@ -28,7 +31,8 @@ export class LoginNeededError extends LoginError {
 export type WaitingServer = { readonly server: string; readonly why: string };
 
 /**
- * The logins of a running program. All connections to a server use the same token, and one request renews it for all.
+ * The logins at MCP servers, for a running Conch. All connections to a server use the same token, and one request
+ * renews it for all.
  */
 export class ServerLogins {
   readonly #store: LoginStore;
@@ -137,7 +141,7 @@ export class ServerLogins {
     return renewing;
   }
 
-  /** Renews a token under the lock. Reads the login again first: another program may have renewed it already. */
+  /** Renews a token under the lock. Reads the login again first: another process may have renewed it already. */
   async #renewAlone(id: string, url: string, stale: string): Promise<string> {
     const login = this.#store.read(url);
     if (login === null) throw nobody(id);
@@ -182,8 +186,8 @@ export function loginLine({ server, why }: WaitingServer): string {
 }
 
 /**
- * The servers that need a sign-in, by the configuration and the data folder. `wanting`: addresses of servers that asked
- * for a login.
+ * Returns the MCP servers that need a sign-in, by the configuration and the stored logins. `wanting`: addresses of
+ * servers that asked for a login.
  */
 export function waitingServers(
   store: LoginStore,

@@ -15,8 +15,8 @@ export type SessionTools = {
   readonly images: boolean;
   readonly kept: KeptOutputs;
   /**
-   * Returns news for an agent that keeps its own conversation: servers whose tools are missing, or are back, since the
-   * last call. Empty without news.
+   * Returns news since its last call, for an agent that keeps its own conversation: servers whose tools are missing, or
+   * are back. Empty without news.
    */
   readonly absences: () => string;
   readonly clock: Clock;

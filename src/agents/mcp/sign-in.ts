@@ -60,7 +60,10 @@ export async function beginSignIn(order: SignInOrder): Promise<SignIn> {
   }
 }
 
-/** Renews the tokens of a login. Rejects with a `LoginError`, or with other errors; `refusalOf` reads them. */
+/**
+ * Renews the tokens of a login. Rejects with a `LoginError` or another error; `refusalOf` tells whether the refusal is
+ * final.
+ */
 export async function renewed(login: Login, at: Instant): Promise<Login> {
   const { authorizationServer, metadata, client, tokens, resource, url } = login;
   if (tokens === null || tokens.refresh === null) throw new Error('impossible: there is nothing to renew it by');
@@ -202,7 +205,10 @@ function codeIn(
   return { authorizationCode, ...defined({ iss }) };
 }
 
-/** A service names the granted scope only if it differs from `asked`. */
+/**
+ * Returns the tokens in a service's answer. `asked`: the requested scope; a service names the granted scope only if it
+ * differs.
+ */
 function tokensOf(made: OAuthTokens, asked: string | null, at: Instant): NonNullable<Login['tokens']> {
   const { access_token: access, refresh_token: refresh = null, expires_in, scope = asked, token_type } = made;
   if (token_type.toLowerCase() !== 'bearer') {

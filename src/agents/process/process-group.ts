@@ -168,7 +168,10 @@ function endRest(pid: number, ended: () => void): void {
   look(REST_GRACE_MS);
 }
 
-/** Times in milliseconds of `endRest`: from SIGTERM to SIGKILL, between two checks, and after SIGKILL. */
+/**
+ * Times in milliseconds to end the rest of a group after its first process: from SIGTERM to SIGKILL, between two
+ * checks, and after SIGKILL.
+ */
 const REST_GRACE_MS = 500;
 const REST_LOOK_MS = 20;
 const REST_KILL_MS = 200;

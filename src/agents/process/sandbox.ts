@@ -49,7 +49,7 @@ type SandboxedProgram = Program & { close(): void };
 
 /**
  * Returns the program wrapped in a sandbox. Rejects with a terminal `BackendError` that says what to do when this
- * machine cannot start a sandbox, or when `sandboxArgs` refuses the program's folder.
+ * machine cannot start a sandbox, or when the program's working folder holds folders that a sandbox hides.
  */
 export async function sandboxed(program: Program, plan: SandboxPlan): Promise<SandboxedProgram> {
   await checkSandbox();
@@ -92,10 +92,10 @@ const DEVICES = ['--dev', '/dev', '--proc', '/proc'];
 
 /**
  * Returns the arguments of `bwrap` for a program. The whole machine is readable except homes, `/run`, temporary folders
- * and `hidden`; `readablePaths` inside these stay readable. Only the program's folder and the agent's home keep what is
- * written: hidden folders are empty and in memory. Mounts are ordered by depth, so that an inner mount overrides the
- * outer mount. Throws a terminal `BackendError` when the program's folder contains a home, `/run` or a temporary
- * folder, or is an entry of `hidden`.
+ * and `hidden`. Inside these, the folders of PATH and of the command, `/etc/resolv.conf` and `readable` stay readable.
+ * Only the working folder and the agent's home keep what is written: hidden folders are empty and in memory. Mounts are
+ * ordered by depth, so that an inner mount overrides the outer mount. Throws a terminal `BackendError` when the working
+ * folder contains a home, `/run` or a temporary folder, or is an entry of `hidden`.
  */
 export function sandboxArgs(
   program: Program,
@@ -193,8 +193,8 @@ function bwrapPath(): string | null {
 export type SandboxNetwork = {
   /**
    * Allowed hosts: a name, `*.name` for subdomains, or an IPv4 address, each with an optional `:port`. `null`: every
-   * host. Addresses of this machine are refused, also loopback, link-local, multicast and other addresses of `LINKS`.
-   * Exceptions: `ports` on 127.0.0.1, and an IP address listed with its port.
+   * host. Addresses of this machine are refused, also loopback, link-local, multicast and other special addresses
+   * (`LINKS`). Exceptions: `ports` on 127.0.0.1, and an IP address listed with its port.
    */
   readonly hosts: readonly string[] | null;
   /** Ports on 127.0.0.1 that are reachable. */
@@ -250,9 +250,9 @@ type Exit = { readonly upstream: string | null; readonly refusal: (text: string)
 
 /**
  * Rejects with a refusal when the host is not allowed. Rejects also when the host resolves to an address of this
- * machine, or to a loopback, link-local, multicast or other address of `LINKS`. Exceptions: `ports` on 127.0.0.1, and
- * an IP address listed with its port. Resolves with connection options: direct for the exceptions, else through
- * `upstream` if there is one.
+ * machine, or to a loopback, link-local, multicast or other special address (`LINKS`). Exceptions: `ports` on
+ * 127.0.0.1, and an IP address listed with its port. Resolves with connection options: direct for the exceptions, else
+ * through `upstream` if there is one.
  */
 async function permit(request: Request, { hosts, ports }: SandboxNetwork, { upstream, refusal }: Exit) {
   const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
@@ -294,7 +294,7 @@ function localPorts({ hosts }: SandboxNetwork): readonly number[] {
 
 /**
  * Works like `dns.lookup`, but fails for a name that resolves to this machine, or to a loopback, link-local, multicast
- * or other address of `LINKS`. Otherwise a name could bypass the rule against these addresses.
+ * or other special address (`LINKS`). Otherwise a name could bypass the rule against these addresses.
  */
 function foreignLookup(
   hostname: string,
@@ -312,8 +312,8 @@ function foreignLookup(
 }
 
 /**
- * Returns whether an address is this machine's own, loopback, link-local, multicast, or another address of `LINKS`. An
- * IPv6 address that maps an IPv4 address counts as the IPv4 address.
+ * Returns whether an address is this machine's own, loopback, link-local, multicast, or another special address
+ * (`LINKS`). An IPv6 address that maps an IPv4 address counts as the IPv4 address.
  */
 function isOfThisMachine(address: string): boolean {
   const own = new BlockList();

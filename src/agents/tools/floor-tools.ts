@@ -136,7 +136,7 @@ export class FloorTools {
     return offeredFloorTools(this.#turn.task);
   }
 
-  /** Adds a call of a tool that Conch serves and that is no floor tool to `calls`. */
+  /** Adds one to `calls`, for a call of a tool that Conch serves besides the floor tools. */
   counted(): void {
     this.#calls += 1;
   }
@@ -164,13 +164,14 @@ export class FloorTools {
     this.#report.text(chunk);
   }
 
-  /** Makes the text that follows a new message. */
+  /** Starts a new message with the text that follows. */
   apart(): void {
     this.#apart = true;
   }
 
   /**
-   * Posts the text so far, then the message as a separate one. Leaves the message out if that text contains its lines.
+   * Posts the text so far, then `message` as a separate message. Leaves out `message` when the text so far contains its
+   * lines.
    */
   say(message: string): void {
     const isRepeated = onLines(this.#written).includes(onLines(message));

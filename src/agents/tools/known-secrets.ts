@@ -1,6 +1,8 @@
 type NamedSecret = { readonly name: string; readonly value: string };
 
-/** Finds named secrets in texts, in all forms of `secretForms`. Secrets shorter than 8 characters are ignored. */
+/**
+ * Finds named secrets in texts, also in JSON, URL-encoded or in Base64. Secrets shorter than 8 characters are ignored.
+ */
 export class KnownSecrets {
   readonly #known: readonly { readonly name: string; readonly forms: RegExp }[];
 

@@ -5,10 +5,15 @@ import type { AskedField } from '../../turns/floor/settings.ts';
 export type GatedCall = {
   /** Unique among the open calls of the turn. */
   readonly id: string;
-  /** The tool's name in rules: `mcp__files__write_file`, or its kind. */
+  /**
+   * The tool's name in rules, such as `mcp__files__write_file`. For an agent's own tool without a known name: its kind.
+   */
   readonly tool: string;
   readonly input: Readonly<Record<string, unknown>>;
-  /** Digest of the tool's definition that the model was shown; `null` for a question, and for an agent's own tools. */
+  /**
+   * Digest of the tool's definition that the model was shown. `null` for a server's question to people, and for an
+   * agent's own tools.
+   */
   readonly definition: string | null;
   /** True when the tool's server says that the tool changes nothing, and an operator vouches for the server. */
   readonly repeatable: boolean;
@@ -29,7 +34,7 @@ export type GatedCall = {
    * description that the agent gave. Default: the use of `tool` with `input`.
    */
   readonly accounts?: readonly ToolRequest[];
-  /** The program that carries the call out, by its own name and version. */
+  /** The program that carries out the call, by the name and version that the program gives itself. */
   readonly program?: string;
   /** Why people cannot be asked. A call that needs approval is then refused. */
   readonly unaskable?: string;
@@ -97,7 +102,10 @@ export type ToolGate = {
    * the same ids.
    */
   unfinished(): Promise<UnfinishedSteps | null>;
-  /** Resolves with the verdict. The caller must run an allowed call at once, and only once. Never rejects. */
+  /**
+   * Resolves with the verdict on a tool call. The caller must run an allowed call at once, and only once. Never
+   * rejects.
+   */
   ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict>;
   /**
    * Stores the outcome of an allowed call. If Conch runs the call, the model gets the outcome afterwards. If the agent

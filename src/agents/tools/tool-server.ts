@@ -35,9 +35,9 @@ export type ToolServer = {
 };
 
 type ToolServerRules = {
-  /** Browser pages that may call, such as "https://example.org"; all others are refused. */
+  /** Origins of browser pages whose requests are answered, such as "https://example.org". Other pages are refused. */
   readonly origins: readonly string[];
-  /** The longest call, in bytes. */
+  /** The longest body of a request, in bytes. */
   readonly longestCall: number;
 };
 
@@ -119,7 +119,7 @@ export class ToolEndpoint {
     this.#tools = tools;
   }
 
-  /** True when `tools` has ever listed a tool of this name. */
+  /** True when the tools besides the floor tools ever had a tool of this name. */
   readonly offers = (name: string): boolean => this.#offered.has(name);
 
   /** Accepts another token for this session, such as an earlier one that a returning agent still has. */

@@ -18,9 +18,9 @@ import type { Report } from '../backends/backend.ts';
 
 /** A tool call as a model writes it. */
 export type ModelCall = {
-  /** The provider's id; it may repeat. */
+  /** The provider's id of the call; two calls can have the same id. */
   readonly id: string;
-  /** A unique id. */
+  /** A unique id of the call, made by Conch. */
   readonly key: string;
   readonly name: string;
   readonly input: unknown;
@@ -38,7 +38,10 @@ type ToolboxParts = {
   readonly floorTools: FloorTools;
   readonly report: Pick<Report, 'work' | 'gate'>;
   readonly stopped: AbortSignal;
-  /** Returns the messages since the last reported step, the present one included. Absent: steps are not stored. */
+  /**
+   * Returns the messages since the last step that the gate got, with those of the present step. Absent: steps are not
+   * stored.
+   */
   readonly since?: () => readonly ModelMessage[];
 };
 
@@ -83,8 +86,8 @@ export class Toolbox {
   }
 
   /**
-   * True once an answer of this generation was reported to the gate, or of the turn before a restart. From then on,
-   * every answer is reported, and the gate limits the number of answers.
+   * True once the gate got an answer of this generation, or of the same turn before a restart. From then on, every
+   * answer is reported to the gate, which limits their number.
    */
   get isStepping(): boolean {
     return this.#isStepping;
@@ -171,8 +174,8 @@ export class Toolbox {
   }
 
   /**
-   * Carries out the calls of a round in order. Each call gets an answer. `known`: answers of calls that need no run.
-   * Calls after the end of the turn, and from the 33rd on, are not run.
+   * Carries out the tool calls of one answer of the model, in order. Each call gets an answer. `known`: answers of
+   * calls that need no run. Calls after the end of the turn, and from the 33rd on, are not run.
    */
   async run(
     calls: readonly ModelCall[],
@@ -290,7 +293,7 @@ function cautionOf(found: ServerTool, { servers }: SessionTools, sent: readonly 
   return reasons.length === 0 ? null : reasons.join('; ');
 }
 
-/** The answer to the first call, without its fence if it has one, to show to people. */
+/** Returns the answer to the first call, to show to people. Leaves out the boundary lines around untrusted text. */
 export function unfenced(results: readonly ModelMessage[]): string {
   const [first] = results;
   const part = first?.role === 'tool' ? first.content[0] : undefined;

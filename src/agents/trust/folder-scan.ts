@@ -46,9 +46,9 @@ export function idOf(digest: string): string {
 }
 
 /**
- * Searches for these files in the folders where an agent would. `home`: the folder of the agent's own settings. As a
- * parent, `home` is not searched, because the repository does not control it. Names match in any letter case and
- * Unicode form, links are followed, and an unreadable file counts as present.
+ * Searches for these files in the folders where an agent looks for them. `home`: the folder of the agent's own
+ * settings. As a parent, `home` is not searched, because the repository does not control it. Names match in any letter
+ * case and Unicode form, links are followed, and an unreadable file counts as present.
  */
 export async function scanFolder(
   cwd: string,
@@ -190,7 +190,10 @@ function escaped(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 }
 
-/** A match. `remark`: why a folder counts that could not be searched; `null` for a file that was found. */
+/**
+ * A file that was found, or a folder that could not be searched. `remark`: why the folder could not be searched; `null`
+ * for a file.
+ */
 type Hit = { readonly at: string; readonly remark: string | null };
 
 /** The entries of a folder with their folded names; `null` when the folder cannot be listed. */
@@ -300,7 +303,10 @@ type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: 
 export class FileHashes {
   readonly #known = new Map<string, { readonly by: string; readonly print: FilePrint }>();
 
-  /** Returns `null` when the file is gone. */
+  /**
+   * Returns the content of a found file, from the cache if the file is unchanged. Resolves with `null` when the file is
+   * gone.
+   */
   async print({ at, remark }: Hit): Promise<FilePrint | null> {
     if (remark !== null) return { ...unknown(remark), isUnseen: true };
     const leads = await readlink(at).catch(() => null);

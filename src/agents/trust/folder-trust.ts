@@ -27,11 +27,14 @@ type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
 /** The trust check of one agent. */
 export type FolderGate = {
   /**
-   * Resolves when the agent may work in its folder. Otherwise rejects with an `UntrustedError`, and asks the people of
-   * the channel, unless an operator refused these files.
+   * Resolves when the agent may work in its folder. Otherwise rejects with an `UntrustedError`. Then also asks the
+   * people of the channel, unless an operator refused these files.
    */
   admit(seat: Seat): Promise<void>;
-  /** Like `admit`, but resolves without a check when the last check ended less than 50 times its duration ago. */
+  /**
+   * Checks again whether the agent may work in its folder, and rejects if not. Resolves without a check when the last
+   * check ended less than 50 times its duration ago.
+   */
   glance(seat: Seat): Promise<void>;
 };
 
@@ -166,7 +169,10 @@ export class FolderTrust implements TrustCommands {
     for (const [other, folder] of this.#folders) if (this.#ownerOf(other) === owner) folder.wake();
   }
 
-  /** The decision that counts; `null` for none. Trust in an incomplete scan would cover contents that nobody saw. */
+  /**
+   * Returns the decision about these files; `null` for none. Trust does not count while the scan is incomplete: nobody
+   * saw all contents.
+   */
   #decisionOn(agent: AgentId, { digest, incomplete }: FolderScan): TrustDecision | null {
     const decision = digest === null ? null : this.book.find(this.#ownerOf(agent), digest);
     return incomplete !== undefined && decision?.choice === 'trusted' ? null : decision;
@@ -242,7 +248,7 @@ export class FolderTrust implements TrustCommands {
 }
 
 /**
- * Returns a trust check that refuses each folder with files of `folder.files`, because no channel exists in which
+ * Returns a trust check that refuses the folder if it has files of `folder.files`, because no channel exists in which
  * people could decide.
  */
 export function closedGate(folder: AgentFolder): FolderGate {
@@ -257,7 +263,7 @@ export const OPEN_GATE: FolderGate = { admit: async () => {}, glance: async () =
 type Asked = { readonly channel: ChannelId; readonly person: Person };
 
 class WatchedFolder {
-  /** The digest that was refused; `null` for none. */
+  /** Digest of the files with which the agent was last refused; `null` when the agent was not refused. */
   refused: string | null = null;
   readonly #folder: AgentFolder;
   readonly #clock: Clock;
@@ -286,8 +292,8 @@ class WatchedFolder {
   }
 
   /**
-   * Scans, and delays the next regular scan by 50 times the duration of this scan. Only for callers that act on the
-   * result.
+   * Scans the folder, and delays the next regular scan by 50 times the duration of this scan. Only for callers that act
+   * on the result.
    */
   async look(): Promise<FolderScan> {
     const at = this.#clock.now();

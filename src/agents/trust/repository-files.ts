@@ -11,7 +11,7 @@ export type FilePower = 'run' | 'load' | 'redirect' | 'allow';
 export type RepositoryFile = {
   /**
    * The path from a searched folder, with `/`. `*` stands for any characters of a name. `**` as a whole name stands for
-   * any folders, and at the end for everything below. Letter case does not matter. A folder is named by `…/**`.
+   * any folders, and at the end for everything below. Letter case does not matter. A path of a folder ends with `/**`.
    */
   readonly path: string;
   /**
@@ -23,7 +23,9 @@ export type RepositoryFile = {
   readonly can: readonly FilePower[];
   /** What the file does, in words for the operator who decides: "runs apiKeyHelper when the session opens". */
   readonly note: string;
-  /** How Conch makes the agent ignore the file. Nobody is asked then. Absent: the agent obeys. */
+  /**
+   * How Conch makes the agent ignore the file. Then nobody is asked about the file. Absent: the agent obeys the file.
+   */
   readonly offBy?: string;
 };
 

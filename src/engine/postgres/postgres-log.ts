@@ -32,7 +32,7 @@ const LIMITS = {
 /** Limits each query in the database to 4 s. Sent as a query, because poolers refuse it as a connection option. */
 const DATABASE_LIMITS = 'SET statement_timeout = 4000';
 
-/** The number of rows after which a pull ends. It reads the last group to its end. */
+/** A pull ends after this many rows, at the end of a group. */
 const PULLED_AT_ONCE = 5_000;
 
 /** The oldest version of PostgreSQL that Conch accepts, as `server_version_num`. */

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS conch.workers (
 );
 ALTER TABLE conch.workers ADD COLUMN IF NOT EXISTS joined timestamptz NOT NULL DEFAULT clock_timestamp();
 
--- Changes a log that Conch made before only its leader wrote.
+-- Updates the tables of an earlier Conch, in which every worker wrote.
 ALTER TABLE conch.workers DROP COLUMN IF EXISTS slot, DROP COLUMN IF EXISTS number, DROP COLUMN IF EXISTS position;
 DELETE FROM conch.rows WHERE place IN ('ends', 'gone');
 UPDATE conch.rows SET id = '[' || replace(id, '/', ',') || ']' WHERE place = 'ledger' AND id LIKE '%/%';
@@ -34,8 +34,9 @@ DROP FUNCTION IF EXISTS conch.join_log(text, integer, text);
 DROP FUNCTION IF EXISTS conch.end_worker(text, text);
 DROP FUNCTION IF EXISTS conch.bury_silent(double precision);
 
--- Writes a group of the leader, all or nothing, and returns true. A group that was written before is not written again. Returns false
--- when the sender does not lead or is not living, and when a later group of it was written.
+-- Writes a group, all or nothing. Returns false when the sender does not lead, and when a later group of it was written. Otherwise
+-- returns true for a group that was written before, and does not write it again. Returns false for a new group of a sender that is not
+-- living.
 CREATE OR REPLACE FUNCTION conch.write_group(sender text, group_number bigint, places text[], ids text[], texts text[])
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

@@ -91,7 +91,9 @@ export class Heart {
     if (this.#isRunning) this.#timer = timers.after(BEAT_MS, () => void this.#beat());
   }
 
-  /** Waits on before `onSilent` is called: after a pause of this process, the answer to a beat may still come. */
+  /**
+   * Waits a while longer, then calls `onSilent`: after a pause of this process, the answer to a beat may still come.
+   */
   #listen(): void {
     const { onSilent, timers } = this.#ports;
     this.#silence = timers.after(SILENT_MS - DEAD_MS, onSilent);

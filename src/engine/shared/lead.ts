@@ -30,7 +30,7 @@ export type LeadParts = {
    * beats for `SILENT_MS`.
    */
   readonly lost: (error: StoreError) => void;
-  /** Called when a beat, or reading the log, fails: once, until requests succeed again. */
+  /** Called when a beat, or reading the log, fails: only for the first failure since requests last succeeded. */
   readonly unreached: (error: unknown) => void;
   /** Called after each request that writes. */
   readonly requests?: RequestsTold;
@@ -42,9 +42,10 @@ export type LeadParts = {
  * Joins a log and waits to lead. The log holds the data: the file at `path`, this process's copy, is made anew and
  * follows the log. When this process leads, `make` makes the store of the copy, and only this process writes.
  *
- * One process of a log leads at a time. When it ends, another one leads within about a second; when it dies, within
- * about seven. Resolves with `null` when this process stops before it leads. Rejects when the copy cannot be opened or
- * written, and when this process is declared dead before it leads. In these cases it has left the log and closed it.
+ * One process of a log leads at a time. When the leader ends, another process leads within about a second; when the
+ * leader dies, within about seven. Resolves with `null` when this process stops before it leads. Rejects when the log
+ * cannot be joined, when the copy cannot be opened or written, and when `make` throws. Rejects also when this process
+ * is declared dead before it leads. In these cases it has left the log and closed it.
  */
 export async function lead<Options extends StoreOptions, Store>(
   options: Options,
@@ -85,7 +86,10 @@ export async function lead<Options extends StoreOptions, Store>(
 
 type Follower = { readonly log: SharedLog; readonly worker: string; readonly db: Database };
 
-/** Beats, and writes the changes of the log into `db` until this worker leads. Resolves with the beating heart. */
+/**
+ * Beats, and writes the changes of the log into `db`, until this worker leads. Resolves with the running heart; with
+ * `null` when this process stops first.
+ */
 async function untilLeads(
   { log, worker, db }: Follower,
   { clock, timers, told, lost, unreached, stopping }: LeadParts,
@@ -155,7 +159,10 @@ export function followerOf(log: SharedLog, db: Database): () => Promise<void> {
   };
 }
 
-/** Reports one fault of a series: `add` reports the first one, `over` ends the series, `isOn` says if one goes on. */
+/**
+ * Passes only the first fault of each series to `told`. `add` takes a fault, `over` ends the series, `isOn` says
+ * whether a series goes on.
+ */
 export function firstFault(told: (fault: unknown) => void) {
   let isOver = true;
   return {

@@ -20,8 +20,8 @@ type DiskParts = {
 };
 
 /**
- * The disk of a shared store: a transaction of the leader is durable when the log has its rows. Repeats a request that
- * fails until `close`. Rejects with a `StoreError` when the log refuses the rows.
+ * The disk of a shared store: a transaction of the leader is durable when the log has its rows. Repeats a failed
+ * request until it succeeds or `close` is called. Rejects with a `StoreError` when the log refuses the rows.
  */
 export class LogDisk implements DiskSync {
   readonly #parts: DiskParts;

@@ -26,13 +26,14 @@ export type Member = {
 
 /**
  * A log of rows that several processes share. Only its leader writes. Each method except `close` rejects when the log
- * cannot be reached. The group of a rejected `commit` may be written: send it again.
+ * cannot be reached. When `commit` rejects, the group may have been written: send it again.
  */
 export type SharedLog = {
   join(): Promise<Member>;
   /**
-   * Writes a group of the leader, all or nothing. Resolves with `false`, and writes nothing, when the worker does not
-   * lead, was declared dead or has left, and when a later group of the worker was written first.
+   * Writes a group, all or nothing. Resolves with `false`, and writes nothing, when the worker does not lead, and when
+   * a later group of the worker was written. Otherwise resolves with `true` for a group that an earlier attempt wrote.
+   * Resolves with `false` for a new group of a worker that was declared dead or has left.
    */
   commit(group: Group): Promise<boolean>;
   pull(after: number): Promise<Changes>;
@@ -43,7 +44,10 @@ export type SharedLog = {
    * beat of `worker` itself is older than `freshMs`.
    */
   burySilent(worker: string, limits: { readonly deadMs: number; readonly freshMs: number }): Promise<void>;
-  /** Makes this worker the leader. Resolves with `false` when another living worker leads, or when this one is dead. */
+  /**
+   * Makes this worker the leader. Resolves with `false` when another living worker leads, or when this one was declared
+   * dead or has left.
+   */
   lead(worker: string): Promise<boolean>;
   /** Ends a worker: none of its later groups is written. */
   leave(worker: string): Promise<void>;

@@ -86,7 +86,7 @@ function putAside(path: string): string | null {
 }
 
 type FileMarks = {
-  /** Prefix of every outbox id. Processes that share a store have the same prefix. */
+  /** Prefix of the id of each new outbox entry. Processes that share a store have the same prefix. */
   readonly storeId: string;
   readonly isNew: boolean;
   /** True when the file is a restored backup and the `restored` command was not yet given to its states. */
@@ -99,8 +99,8 @@ type FileMarks = {
 };
 
 /**
- * Called once at each start. Gives the start its name. A restored file gets a new id, and stays marked until
- * `noteTold`.
+ * Reads the marks of a file and gives this start its name. Called once at each start. A restored file gets a new id,
+ * and stays marked as restored until `noteTold`.
  */
 export function readMarks(db: Database.Database, newId: () => string): FileMarks {
   const read = db.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
@@ -124,7 +124,7 @@ export function readMarks(db: Database.Database, newId: () => string): FileMarks
     .immediate();
 }
 
-/** Records a clean end. */
+/** Records that the owner closed the file cleanly. */
 export function noteEndedWell(db: Database.Database): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('ended', 'well')");
 }
@@ -134,7 +134,7 @@ export function noteTold(db: Database.Database): void {
   db.exec("DELETE FROM meta WHERE name = 'restored'");
 }
 
-/** Records that the store is moved to `target`. Called before the move is durable, too. */
+/** Records that the store is moved to `target`. A move calls it before and after the move is durable. */
 export function noteMoved(db: Database.Database, target: string): void {
   db.prepare("INSERT OR REPLACE INTO meta VALUES ('moved', ?)").run(target);
 }

@@ -153,7 +153,7 @@ export class Commits {
     });
   }
 
-  /** Never retries a failed sync, because the lost writes are unknown. */
+  /** Syncs a commit to the disk. Never retries a failed sync, because the lost writes are unknown. */
   #bringToDisk(jobs: readonly AnyJob[]): void {
     let syncing: Promise<void> | null;
     try {

@@ -70,7 +70,10 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
-  /** Durable states, by key, that a transaction replaces which is not durable yet. Reads return these states. */
+  /**
+   * By key: the durable state, while the transaction that replaces it is not durable yet. Reads return the durable
+   * state.
+   */
   readonly #replaced = new Map<string, Head<State>>();
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;

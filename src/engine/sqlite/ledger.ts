@@ -25,7 +25,7 @@ export class Ledger {
     this.#add(rowOf(place, entry));
   }
 
-  /** True when the rows of a key up to journal row `upto` are exactly `told`, in this order. */
+  /** True when the ledger's rows of a key up to journal row `upto` are exactly `told`, in this order. */
   holds(machine: number, upto: number, told: readonly (readonly [LedgerPlace, LedgerEntry])[]): boolean {
     const found = this.#of.all(machine, upto);
     return (

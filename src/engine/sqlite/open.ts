@@ -68,7 +68,10 @@ export function openToRead(path: string, migrations: readonly URL[] = MIGRATIONS
   );
 }
 
-/** Opens a database to copy it, like `openToRead`. Accepts an earlier schema, because a start migrates the copy. */
+/**
+ * Opens a database to copy it, while another process may own and write it. Accepts an earlier schema, because a start
+ * migrates the copy. Throws a `StoreError` when the file is missing, is no database of Conch, or has a newer schema.
+ */
 export function openToCopy(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
   let db: Database.Database | null = null;
   try {

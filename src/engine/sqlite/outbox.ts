@@ -61,7 +61,7 @@ type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
 /** How long the settlement of a lane's last entry may wait for another commit, in milliseconds. */
 const SETTLED_WITHIN_MS = 1_000;
 
-/** After this many settlements, `writeSettled` calls `#note`. */
+/** After this many settlements, the outbox records the number of the row up to which all rows are settled. */
 const NOTED_EVERY = 10_000;
 
 /** Empty lanes are dropped when there are this many lanes more than twice those in use at the last drop. */
@@ -89,7 +89,7 @@ export class Outbox {
   readonly #posted = new Map<string, string>();
   #unnoted = 0;
 
-  /** `storeId`: prefix of every id. */
+  /** `storeId`: prefix of the id of each new entry. */
   constructor(db: Database, storeId: string) {
     this.#sql = statements(db);
     this.#storeId = storeId;
@@ -134,7 +134,7 @@ export class Outbox {
     }
   }
 
-  /** Called after a rollback: drops the transaction's entries. The next transaction repeats its `writeSettled`. */
+  /** Called after a rollback: drops the transaction's entries. The next transaction writes its settlements again. */
   undone(): void {
     this.#staged = [];
     this.#settled = [...this.#settling, ...this.#settled];
@@ -341,7 +341,10 @@ export class Outbox {
     this.#sql.noteSettled.run(String(first - 1));
   }
 
-  /** After a rollback or a start, the number of a deleted row may be used again. */
+  /**
+   * Reads the last row number and the newest confirmed texts. After a rollback or a start, the number of a deleted row
+   * may be used again.
+   */
   #loadNumbers(): void {
     this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
     for (const { channel, id } of this.#sql.posted.iterate()) this.#posted.set(channel, id);

@@ -120,7 +120,10 @@ async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before
   return found.toReversed();
 }
 
-/** After each slice the chain is whole. Resolves with the checkpoint's state; `null` for fewer than two old rows. */
+/**
+ * Replaces a journal's old rows by a checkpoint, in slices. After each slice the hash chain is whole. Resolves with the
+ * checkpoint's state; `null` for fewer than two old rows.
+ */
 async function cutChain(
   { db, rows, write, keeperOf }: RetentionPorts,
   owner: Owner,
@@ -161,7 +164,7 @@ async function untilNone(takeOut: () => Promise<number>): Promise<number> {
 /** Row numbers of a table: those above `after`, up to `upto`. */
 export type RowRange = { readonly after: number; readonly upto: number };
 
-/** Yields ranges of a table's row numbers. `last` returns the last number of the range after a number. */
+/** Yields ranges of a table's row numbers. `last`: returns the last row number of the range that follows a number. */
 export async function* pages(
   last: { get(after: number): number | null | undefined },
   write: RetentionPorts['write'],
@@ -175,7 +178,7 @@ export async function* pages(
   }
 }
 
-/** Prepares the `last` of `pages` for a table: ranges of `LOOKED_AT` rows, by the column `number`. */
+/** Prepares the query for the end of each range of `pages`: `LOOKED_AT` rows further by the column `number`. */
 export function pageOf(db: Database, table: string, number: string) {
   return db
     .prepare<[number], number | null>(
@@ -198,7 +201,7 @@ function pruningStatements(db: Database) {
       'UPDATE journal SET prev = NULL, version = @version, deadline = @deadline, facts = @facts, body = NULL WHERE row = @row',
     ),
     entry: db.prepare<[number]>('DELETE FROM journal WHERE row = ?'),
-    // The ledger reaches as far back as the journal.
+    // Deletes the ledger rows of journal rows that a checkpoint replaces.
     calls: db.prepare<[number, number]>('DELETE FROM ledger WHERE machine = ? AND row <= ?'),
     countCalls: db
       .prepare<[number, number], number>('SELECT count(*) FROM ledger WHERE machine = ? AND row <= ?')

@@ -55,7 +55,7 @@ export type StoreOptions = {
   readonly say?: (line: string) => void;
   /** Called with the error when a transaction failed and was rolled back. */
   readonly failed?: (error: unknown) => void;
-  /** Called once when the database cannot be used any more. The program must end. */
+  /** Called once when the database cannot be used any more. Conch must end. */
   readonly lost?: (error: StoreError) => void;
   /** Set when the file is a copy of a log that several processes share, and this process leads. */
   readonly shared?: SharedPlace;
@@ -69,7 +69,7 @@ type SharedPlace = {
   readonly leave: () => Promise<void>;
 };
 
-/** Gives a part of the program its own tables in the file. Its writes share the commits. */
+/** Gives a part of Conch its own tables in the file. Its writes share the commits. */
 export type Tables = {
   readonly db: Database;
   /**
@@ -121,7 +121,7 @@ export class SqliteStore implements Store {
   /** True when the previous owner closed the file cleanly, or there was none. */
   readonly endedWell: boolean;
   readonly owner: string;
-  /** The store's id. Each id of an outbox entry begins with it. A restored backup gets a new store id. */
+  /** The store's id, with which the id of each new outbox entry begins. A restored backup gets a new store id. */
   readonly id: string;
   readonly #db: Database;
   readonly #options: StoreOptions;
@@ -136,7 +136,7 @@ export class SqliteStore implements Store {
   #mark: Mark | null;
   #isRestored: boolean;
   #endedWell: boolean;
-  /** True until `recover`, when there was a previous owner: its entries may have been in flight. */
+  /** True until `recover` is called, if a previous owner may have left entries in flight. */
   #mustRecover: boolean;
   #told: (() => void)[] = [];
 
@@ -214,7 +214,9 @@ export class SqliteStore implements Store {
     return this.#commits.run(() => () => this.#inbox.accept(message, this.#rows.last));
   }
 
-  /** A call directly before or after `apply`, without a wait between them, is committed in the same transaction. */
+  /**
+   * When called directly before or after `apply`, without a wait between them, both are committed in one transaction.
+   */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'> {
     return this.#commits.run(() => () => this.#inbox.amend(change));
   }
@@ -232,8 +234,8 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Hands out entries, as `OutboxStore.owed` says. When `mustSettle` says so, first commits the waiting settlements.
-   * Rejects when that commit fails.
+   * Hands out outbox entries to deliver now, at most one for each lane of a channel. First commits the settlements that
+   * may not wait longer. Rejects when that commit fails.
    */
   async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
     while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
@@ -296,9 +298,9 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Erases texts from rows, file and log. Backups keep them. In a shared store, the copies of processes that stand by
-   * can keep them until they are made anew. Rejects with a `StoreError` when another program reads the file: the rows are erased then, and the
-   * log still holds the texts; erase again later.
+   * Erases texts from rows, the database file and its write-ahead log. Backups keep them. In a shared store, the copies
+   * of processes that stand by can keep them until they are made anew. Rejects with a `StoreError` when another program
+   * reads the file. Then the rows are erased, and the write-ahead log still holds the texts: erase again later.
    */
   async erase(erasure: Erasure, also: AlsoErased = { stretches: [], isTheirs: () => false }): Promise<Erased> {
     const erased = await this.#taking.run('rows', () => erase(this.#retention(), erasure, also));
@@ -311,7 +313,7 @@ export class SqliteStore implements Store {
     );
   }
 
-  /** Calls the listener when texts were erased or pruned. The listener must drop kept texts. */
+  /** Calls the listener when texts were erased or pruned. The listener must drop texts that it keeps in memory. */
   onErased(listener: () => void): void {
     this.#onErased.push(listener);
   }
@@ -325,8 +327,8 @@ export class SqliteStore implements Store {
   }
 
   /**
-   * Deletes rows older than each channel's instant (`null`: none) by `prune` of pruning.ts. A dry run only counts.
-   * Journals of machines that are not hosted stay.
+   * Deletes old journal rows, ledger rows, messages and posts. `before`: the instant before which rows of a channel are
+   * old; `null`: none is. A dry run only counts. Journals of machines that are not hosted stay.
    */
   async prune(before: (channel: string) => Instant | null, isDryRun: boolean): Promise<Pruned> {
     const hosted = ({ name, key }: Owner): Instant | null => {
