@@ -80,5 +80,5 @@ export type LedgerEntry = {
   readonly ms: number | null;
 };
 
-/** A model call and its key; for floors the key is the channel. */
+/** A model call, with the key of the journal whose fact reports it; for floors the key is the channel. */
 export type LedgerRow = LedgerEntry & { readonly key: string; readonly at: Instant };

@@ -315,7 +315,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     return { ok, state, facts, effects };
   }
 
-  /** Decides a command with an id. Returns `false` when that id was already carried out. */
+  /** Decides a command with an id. Returns `false` when that id was already carried out for the key. */
   decideOnce(id: string, key: string, command: Command, by: By): boolean {
     const isDecided =
       this.#own.get(key)?.row.cause === id || this.#kept.some(({ row }) => row.key === key && row.cause === id);

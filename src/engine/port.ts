@@ -12,7 +12,7 @@ export type Attachment = {
 
 /** One message of a person or a program, as an adapter passes it in. */
 export type HumanMessage = {
-  /** The platform's id. A second delivery has the same id. */
+  /** The message's id on the platform. A second delivery of the message has the same id. */
   readonly id: string;
   readonly channel: string;
   /** The message's thread, where threads share their channel's floor. */
@@ -175,8 +175,8 @@ export type AlsoErased = {
 };
 
 /**
- * How many messages, posts and journal rows (`acts`) lost a text or a name. With one message, `acts` leaves out the
- * rows that made its posts.
+ * How many messages, posts and journal rows (`acts`) lost a text or a name. When one message is erased, `acts` leaves
+ * out the rows that made its posts.
  */
 export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
 

@@ -15,7 +15,8 @@ export type GitEnvironment = Readonly<Record<string, string | undefined>>;
 
 type GitOptions = {
   /**
-   * Lets hooks, filters, merge drivers, and programs for remotes run that a configuration names. Default: false.
+   * Lets programs run that a configuration of git names: hooks, filters, merge drivers, programs for remotes. Default:
+   * false.
    */
   readonly hooks?: boolean;
   /** The index file to work on. Default: the index of the worktree. */
@@ -146,7 +147,8 @@ export type GitSetting = { readonly scope: string; readonly name: string; readon
 
 /**
  * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
- * counts. Returns an empty list when git cannot read a file. Throws the errors of `Git`.
+ * counts. Returns an empty list when git cannot read a file. Throws `GitError`, or an `Error` when the configuration
+ * names a program that cannot be switched off.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;
@@ -171,7 +173,7 @@ function safeEnvironment(environment: GitEnvironment): Record<string, string | u
   };
 }
 
-/** The values that replace settings that name programs, whichever configuration sets them. */
+/** The values that replace settings that name programs, in the user's and in the repository's configuration. */
 const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^filter\..*\.(?:clean|smudge|process)$/s, ''],
   [/^filter\..*\.required$/s, 'false'],
@@ -179,7 +181,7 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^merge\..*\.driver$/s, 'git merge-file --marker-size=%L %A %O %B'],
   [/^core\.alternaterefscommand$/, 'true'],
 ];
-/** The values that replace settings that name programs for remotes, if the repository's own configuration sets them. */
+/** The values that replace settings that name programs for remotes, in the repository's configuration alone. */
 const REPLACED_LOCAL: readonly (readonly [RegExp, string])[] = [
   [/^credential\.(?:.*\.)?helper$/s, ''],
   [/^core\.gitproxy$/, ''],

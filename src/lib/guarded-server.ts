@@ -79,7 +79,7 @@ export function portOf(server: Server): number {
   return address.port;
 }
 
-/** The error of a server that cannot listen, with the setting for another port. */
+/** Returns the error of a server that cannot listen. It names the setting with which to choose another port. */
 export function listenError(error: NodeJS.ErrnoException, { host, port }: Address, setting: string): Error {
   const taken = `Port ${port} is taken: another program listens on ${host}:${port}. End it, or set ${setting} to a free port.`;
   const refused = `Port ${port} cannot be used: ${error.message}. Set ${setting} to another port.`;

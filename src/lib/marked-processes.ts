@@ -5,7 +5,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** The variable of the environment that names the run which started a process. Child processes inherit it. */
 export const RUN_MARK = 'CONCH_RUN';
 
-/** A living process with a mark. `group`: the id of its process group. `folder`: its working folder, or empty. */
+/**
+ * A living process whose environment names a run. `group`: the id of its process group. `folder`: its working folder,
+ * or empty.
+ */
 export type MarkedProcess = {
   readonly pid: number;
   readonly group: number;

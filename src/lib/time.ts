@@ -119,7 +119,7 @@ export function stoodStillMs(clock: Clock): number {
 
 /**
  * Timers of this process, with delays of any length. A time in which the process was suspended or blocked delays them
- * by its length, at most by the timer's own delay at once.
+ * by its length, at most by the timer's own delay at a time.
  */
 export const systemTimers: Timers = {
   after: (ms, run) => pausedTimer(ms, { run, look: lookAtThisProcess, timers: longTimers }),
@@ -127,7 +127,7 @@ export const systemTimers: Timers = {
 
 /**
  * Returns a timer that waits longer when the process was suspended or blocked: by the length of that time, at most by
- * `ms` at once. So data waiting in sockets and pipes is read before the timer runs.
+ * `ms` at a time. So data waiting in sockets and pipes is read before the timer runs.
  */
 export function pausedTimer(
   ms: number,

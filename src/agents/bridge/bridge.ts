@@ -34,8 +34,8 @@ export function reconnectMs(failures: number): number {
 }
 
 /**
- * Runs `conch-agent`. Exit code 0: stopped by a signal, or help was printed. 1: the host refused for good, or the agent
- * cannot be started. 2: wrong command line.
+ * Runs `conch-agent`. Exit code 0: stopped by SIGTERM, SIGINT or SIGHUP, or help was printed. 1: Conch refused the
+ * agent for good, or the agent's program cannot be started. 2: wrong command line.
  */
 export async function bridgeMain(argv: readonly string[]): Promise<number> {
   process.stderr.on('error', () => undefined);

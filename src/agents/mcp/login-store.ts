@@ -182,7 +182,7 @@ export class LoginStore {
   }
 }
 
-/** Most attempts to take the lock. Together longer than the 30 s that a service may take to renew a token. */
+/** Most attempts to take the lock. All attempts last longer than the 30 s that a service may take to renew a token. */
 const MOST_TRIES = 400;
 const TRY_AGAIN_MS = 100;
 /** Most secrets that are remembered. The oldest are forgotten; reading a login remembers its secrets again. */

@@ -38,7 +38,7 @@ export type McpPorts = {
   readonly stopGraceMs?: number;
   /** Stores the definitions of tools over restarts. Absent: nothing is stored. */
   readonly memory?: { recall(name: string): string | null; remember(name: string, text: string): void };
-  /** The name under which the definitions are stored. Default: the server's id. */
+  /** The name under which the tools' definitions are stored. Default: the server's id. */
   readonly name?: string;
   /** Called with the reason when the server is given up, and with `null` each time the server has listed its tools. */
   readonly turned?: (why: string | null) => void;

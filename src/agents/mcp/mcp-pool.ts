@@ -9,7 +9,9 @@ import type { ServerTool } from './mcp-tools.ts';
 /** The configured MCP servers, by id. */
 export type McpConfig = Readonly<Record<string, McpServerConfig>>;
 
-/** True when the rules can allow this tool of a server. `tool` `null` asks for any tool of the server. */
+/**
+ * True when the rules can allow this tool of a server. `tool` is `null`: when they can allow any tool of the server.
+ */
 type Reaches = (server: string, tool: string | null) => boolean;
 
 /** The tools of MCP servers that an agent gets now, with notes for its model. */
@@ -30,13 +32,16 @@ export type OfferedTools = {
   readonly instructions: readonly { readonly server: string; readonly text: string }[];
 };
 
-/** The tools of one seat. */
+/** The tools of MCP servers for one seat. */
 export type SeatTools = {
   /** Starts the servers that the agent may use and lists their tools. Never rejects. */
   offer(reaches: Reaches): Promise<OfferedTools>;
   /** Notes for the agent about servers whose tools are missing. Starts nothing. */
   absent(reaches: Reaches): ReadonlyMap<string, string>;
-  /** Returns what changed in a tool's definition since it was accepted; `null` for nothing. */
+  /**
+   * Returns what changed in a tool's definition since it was accepted, or why Conch cannot compare; `null` for no
+   * change.
+   */
   changeOf(tool: ServerTool): string | null;
   /**
    * Accepts the tool's definition and carries out an allowed call, once. Does neither when the definition changed after
@@ -44,7 +49,7 @@ export type SeatTools = {
    */
   call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   configOf(tool: ServerTool): McpServerConfig | null;
-  /** Releases the seat's servers. Servers without another seat end. */
+  /** Releases the seat's servers. Ends servers that no other seat uses. */
   close(): Promise<void>;
 };
 

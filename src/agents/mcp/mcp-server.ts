@@ -40,7 +40,7 @@ export class McpServer {
     this.#ports = ports;
   }
 
-  /** Why the server was given up; `null` while it is used. */
+  /** Why the server was given up; `null` when it was not given up. */
   get down(): string | null {
     return this.#failures < MOST_FAILURES ? null : this.#why;
   }

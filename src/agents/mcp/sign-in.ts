@@ -39,7 +39,7 @@ type SignInOrder = {
 
 /** A sign-in in a browser. */
 export type SignIn = {
-  /** The address to open. */
+  /** The address to open in the browser. */
   readonly address: string;
   readonly issuer: string;
   /** True when the redirect's parameters answer this sign-in. */

@@ -235,7 +235,7 @@ const NOT_TEXT = /\u001B\[[0-9;?]*[A-Za-z]|[\p{Cc}\p{Cf}]/gu;
 
 type EnvironmentParts = {
   readonly from: Readonly<Record<string, string | undefined>>;
-  /** Names to inherit besides the default ones. */
+  /** Names of variables to inherit besides the default ones. */
   readonly pass?: readonly string[];
   /** Variables set for this child. They override inherited ones. */
   readonly set?: Readonly<Record<string, string>>;

@@ -104,9 +104,9 @@ export function isFloorTool(name: string): name is FloorToolName {
 }
 
 /**
- * The floor tools of one generation (an agent's answer to one prompt). Passes texts and proposed tickets to the report,
- * and decides how the turn ends. Drops text after `pass`, `wait_for`, `ask`, `done` or `review`. Posts a text once that
- * the agent writes and then also gives to `say`.
+ * The floor tools of one generation (an agent's answer to one prompt). Passes texts and proposed tickets to the
+ * generation's `Report`, and decides how the turn ends. Drops text after `pass`, `wait_for`, `ask`, `done` or `review`.
+ * Posts a text once that the agent writes and then also gives to `say`.
  */
 export class FloorTools {
   readonly #report: Report;
@@ -131,7 +131,7 @@ export class FloorTools {
     return this.#calls;
   }
 
-  /** The names of the tools of this turn. */
+  /** The names of the floor tools that this turn offers. */
   get offered(): readonly FloorToolName[] {
     return offeredFloorTools(this.#turn.task);
   }

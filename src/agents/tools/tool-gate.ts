@@ -112,7 +112,7 @@ export type ToolGate = {
    * runs the call itself, its model may know the outcome already. Never rejects.
    */
   settled(call: GatedCall, result: CallResult): Promise<void>;
-  /** Stores a call that an agent ran without asking. Does nothing after `close`. */
+  /** Stores a call that an agent ran without asking Conch. Does nothing after `close`. */
   reported(call: GatedCall, result: CallResult): Promise<void>;
   /**
    * Called when the generation is over, unless its session was lost or closed. Allowed calls without an outcome get the

@@ -16,7 +16,7 @@ export type ToolCalls = (
   withdrawn: AbortSignal,
 ) => Promise<string>;
 
-/** A tool that Conch runs, as its server describes it. */
+/** A tool that Conch runs besides the floor tools, as the agent sees it. */
 export type OfferedTool = {
   readonly alias: string;
   readonly description: string;
@@ -63,7 +63,7 @@ export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
   };
 }
 
-/** The path of the tools on every server. */
+/** The URL path at which a server of Conch serves the tools. */
 export const TOOL_PATH = '/mcp';
 
 type EndpointAddress = {
@@ -77,7 +77,7 @@ type EndpointAddress = {
   readonly mayCall?: () => boolean;
 };
 
-/** The request of a call. `signal`: aborted when the request's connection is closed. */
+/** The request of a tool call. `signal`: aborted when the request's connection is closed. */
 type CallRequest = { readonly id: RequestId; readonly signal: AbortSignal };
 
 /** One session's access to the floor tools and the other tools that Conch runs. */

@@ -8,7 +8,7 @@ import type { FilePower, RepositoryFile } from './repository-files.ts';
 
 /** One file that an agent would obey, or a folder that may hold such files and could not be searched whole. */
 export type FoundFile = {
-  /** Its path relative to the agent's folder, as on the disk. */
+  /** The file's path relative to the agent's folder, as on the disk. */
   readonly path: string;
   readonly can: readonly FilePower[];
   readonly note: string;
@@ -40,7 +40,7 @@ const MOST_TEXT = 4_096;
 /** Length of the part of a digest that people and buttons name. */
 export const ID_LENGTH = 16;
 
-/** The part of a digest by which people and buttons name it. */
+/** Returns the part of a digest by which people and buttons name the digest. */
 export function idOf(digest: string): string {
   return digest.slice(0, ID_LENGTH);
 }

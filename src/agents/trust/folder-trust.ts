@@ -38,7 +38,7 @@ export type FolderGate = {
   glance(seat: Seat): Promise<void>;
 };
 
-/** The channels in which people are asked. */
+/** The channels in which people are asked whether they trust a folder's files. */
 type TrustChannels = {
   readonly tell: (channel: ChannelId, command: TrustCommand) => void;
   readonly channelsOf: (agent: AgentId) => readonly ChannelId[];

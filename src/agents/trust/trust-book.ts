@@ -81,7 +81,9 @@ export async function eraseDecider(
   return count;
 }
 
-/** The owner of the decisions in the database. Each agent has one entry, and each crew for its workers. */
+/**
+ * The owner under which the database stores the decisions. Each agent has one entry, and each crew one for its workers.
+ */
 export const OWNER = 'trust';
 /** Most decisions that are kept for one agent. Older ones are deleted: people are asked again about their files. */
 const MOST_KEPT = 100;

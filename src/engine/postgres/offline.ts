@@ -5,7 +5,7 @@ import type { SharedRow } from '../shared/shared-log.ts';
 import { CONNECT_MS, openPostgresLog, hostAndDatabase, unreached } from './postgres-log.ts';
 import type { PostgresOptions } from './postgres-log.ts';
 
-/** A portion ends when it has this many rows or characters. */
+/** When a store's rows are written to PostgreSQL, a portion ends when it has this many rows or characters. */
 const PORTION = { rows: 2_000, characters: 4_000_000 } as const;
 
 /**

@@ -32,7 +32,7 @@ export type LeadParts = {
   readonly lost: (error: StoreError) => void;
   /** Called when a beat, or reading the log, fails: only for the first failure since requests last succeeded. */
   readonly unreached: (error: unknown) => void;
-  /** Called after each request that writes. */
+  /** Called after each request that writes to the log. */
   readonly requests?: RequestsTold;
   /** Aborted when this process stops. Neither `lost` nor `unreached` is called after that. */
   readonly stopping: AbortSignal;

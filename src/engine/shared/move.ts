@@ -20,9 +20,9 @@ export type FillLog = (rows: MovedRows) => Promise<number | null>;
 
 /**
  * Moves a store from its file to a shared log, and marks the file as moved to `target`. The file must have been closed
- * in good order. Resolves like `fill`. Moving again is safe: the log takes the rows of a store once. Rejects with a
- * `StoreError`, and moves nothing, when a process uses the file, or when the file was moved elsewhere or never used.
- * Rejects also when `fill` rejects.
+ * in good order. Resolves with the number of rows; with `null` when the log already has the store. Moving again is
+ * safe: the log takes the rows of a store once. Rejects with a `StoreError`, and moves nothing, when a process uses the
+ * file, or when the file was moved elsewhere or never used. Rejects also when `fill` rejects.
  */
 export async function moveRows(path: string, target: string, fill: FillLog): Promise<number | null> {
   const db = openDatabase(path);

@@ -82,7 +82,7 @@ function idOf(table: string, source: string): string {
   return columns.length === 1 ? columns.join() : `json_array(${columns.join(', ')})`;
 }
 
-/** SQL condition: the row has the id whose parameters `named` returns. */
+/** SQL condition that a row has a given id of the log. `named` returns its parameters. */
 function isNamed(table: string): string {
   const [key, ...others] = KEYS[table] ?? [];
   return others.length === 0

@@ -116,7 +116,7 @@ async function look(ports: ErasingPorts, doing: Doing): Promise<Looked> {
 
 type Cleaned = NonNullable<ReturnType<typeof withoutTexts>>;
 
-/** A checkpoint has no body: its state may hold other texts. */
+/** `isAll` is false for a checkpoint: it has no body, and its state may hold other texts. */
 function erasureOf({ erased, body }: Cleaned, row: JournalRow): RowErasure {
   return { texts: new Set(erased), isAll: row.body !== null && body === null };
 }
