@@ -40,7 +40,7 @@ export function willPass(error: unknown): error is StoreError & { readonly code:
 }
 
 /**
- * True for an error after which this database connection must not be used again: its view of the file may be wrong, or
+ * True for an error after which this database connection must not be used again. Its view of the file may be wrong, or
  * this process was declared dead.
  */
 export function isFatal(error: unknown): boolean {

@@ -48,8 +48,8 @@ function openLock(path: string, waitMs: number): Database.Database {
 }
 
 /**
- * Checks the lock file once a second. Calls `lost` once when the path names another file than when the checks began, or
- * none: another process could lock a new file at the path. Cancel the timer to stop.
+ * Checks the lock file once a second. Calls `lost` once when the path names no file, or another file than at the start.
+ * Another process could lock a new file at the path. Cancel the timer to stop.
  */
 export function watchLock(
   path: string,

@@ -118,16 +118,16 @@ export function stoodStillMs(clock: Clock): number {
 }
 
 /**
- * Timers of this process, with delays of any length. A time in which the process was suspended or blocked delays them
- * by its length, at most by the timer's own delay at a time.
+ * Timers of this process, with delays of any length. They run later by the time in which the process was suspended or
+ * blocked, at most by their delay at a time.
  */
 export const systemTimers: Timers = {
   after: (ms, run) => pausedTimer(ms, { run, look: lookAtThisProcess, timers: longTimers }),
 };
 
 /**
- * Returns a timer that waits longer when the process was suspended or blocked: by the length of that time, at most by
- * `ms` at a time. So data waiting in sockets and pipes is read before the timer runs.
+ * Returns a timer that runs later by the time in which the process was suspended or blocked. It waits at most `ms` more
+ * at a time. So data waiting in sockets and pipes is read before the timer runs.
  */
 export function pausedTimer(
   ms: number,

@@ -352,10 +352,7 @@ export function sieved(transport: Transport): BadTools {
 
 const UNREAD = /^notifications\/(?:message$|resources\/|prompts\/|tasks)/;
 
-/**
- * Limits of a report about invalid entries: entries for each page of a list of tools, then characters of an entry's
- * name.
- */
+/** Most invalid entries of a server's list of tools that are reported for each page. `LONGEST_NAME`: in characters. */
 const MOST_TOLD = 20;
 const LONGEST_NAME = 100;
 

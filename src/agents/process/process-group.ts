@@ -169,8 +169,8 @@ function endRest(pid: number, ended: () => void): void {
 }
 
 /**
- * Times in milliseconds to end the rest of a group after its first process: from SIGTERM to SIGKILL, between two
- * checks, and after SIGKILL.
+ * To end the rest of a group after its first process, in milliseconds: from SIGTERM to SIGKILL, between two checks,
+ * after SIGKILL.
  */
 const REST_GRACE_MS = 500;
 const REST_LOOK_MS = 20;

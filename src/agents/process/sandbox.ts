@@ -49,7 +49,7 @@ type SandboxedProgram = Program & { close(): void };
 
 /**
  * Returns the program wrapped in a sandbox. Rejects with a terminal `BackendError` that says what to do when this
- * machine cannot start a sandbox, or when the program's working folder holds folders that a sandbox hides.
+ * machine cannot start a sandbox. Rejects also when the program's working folder holds a folder that a sandbox hides.
  */
 export async function sandboxed(program: Program, plan: SandboxPlan): Promise<SandboxedProgram> {
   await checkSandbox();

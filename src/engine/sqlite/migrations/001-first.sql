@@ -1,8 +1,8 @@
 -- "Conc" in ASCII: marks the file as a database of Conch, as released. Files of versions before the first release do not have it.
 PRAGMA application_id = 1131376227;
 
--- Facts about this file. For example, `issuer` begins the id of each new outbox row, `backup` marks a copy, `settled` is the number of
--- an outbox row up to which all rows are settled.
+-- Facts about this file. For example, `issuer` begins the id of each new outbox row, and `backup` marks a copy. `settled` is the number
+-- of an outbox row up to which all rows are settled.
 CREATE TABLE meta (
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL
