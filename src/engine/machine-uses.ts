@@ -33,7 +33,7 @@ export type Cancel = {
 
 type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
-/** Finds accepted messages of people by id. */
+/** Finds accepted messages of people and programs by id. */
 export type KnownMessages = { read(id: string): KnownMessage | null };
 
 type InboxUse<Command, Fact, Refusal> = {

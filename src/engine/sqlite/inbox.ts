@@ -25,8 +25,8 @@ type Row = {
 };
 
 /**
- * People's messages: each id once, in its latest wording. The fate of a message says what the floor did with it, such
- * as deliver, hold or ignore.
+ * Messages of people and programs: each id once, in its latest wording. The fate of a message says what the floor did
+ * with it, such as deliver, hold or ignore.
  */
 export class Inbox {
   /** Messages accepted in the current transaction and not written yet. */

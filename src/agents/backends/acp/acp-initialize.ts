@@ -218,8 +218,10 @@ function isMode({ id, category }: Option): boolean {
 }
 
 /**
- * Returns the mode that the session must keep. Uses the session's mode option if it has one, because the agent confirms
- * a changed option with its value. A loaded session may list no modes: all modes of the profile then count as offered.
+ * Returns the offered modes of the profile, of which the session must keep one. Empty for a profile without modes.
+ * Throws a terminal `BackendError` when none is offered. Uses the session's mode option if it has one, because the
+ * agent confirms a changed option with its value. A loaded session may list no modes: all modes of the profile then
+ * count as offered.
  */
 function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
   if (profile.modes.length === 0) return [];
