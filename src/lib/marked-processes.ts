@@ -6,8 +6,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 export const RUN_MARK = 'CONCH_RUN';
 
 /**
- * A living process whose environment names a run. `group`: the id of its process group. `folder`: its working folder,
- * or empty.
+ * A living process whose environment names a run. `mark`: the value of `CONCH_RUN`. `group`: the id of its process
+ * group. `folder`: its working folder, or empty.
  */
 export type MarkedProcess = {
   readonly pid: number;
@@ -18,8 +18,8 @@ export type MarkedProcess = {
 };
 
 /**
- * Returns the other living processes of this user (for root: of all users) that have a mark, also those that left their
- * process group. None where the system does not show the environment of processes (outside Linux).
+ * Returns the other living processes of this user (for root: of all users) with a `CONCH_RUN`, also those that left
+ * their process group. None where the system does not show the environment of processes (outside Linux).
  */
 export function markedProcesses(): readonly MarkedProcess[] {
   try {

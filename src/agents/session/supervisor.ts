@@ -405,7 +405,7 @@ type HeartbeatPorts = {
   readonly beat: (beat: Beat) => void;
 };
 
-/** Calls `beat` at a steady pace, and marks a check that came late. */
+/** Calls `beat` every `heartbeatMs`. Sets `overslept` when a call is more than half of this interval late. */
 export class Heartbeat {
   readonly #ports: HeartbeatPorts;
   #timer: Timer | null = null;

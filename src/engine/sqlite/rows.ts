@@ -4,8 +4,8 @@ import { Deadlines } from '../../lib/time.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /**
- * The facts of one command, or of several commands of one instant, as stored. `facts` is a JSON list, or
- * `{"checkpoint": state}` where a chain begins again.
+ * The facts of one command, or of several commands of one instant, as stored. `facts` is a JSON list. In a checkpoint,
+ * which replaces all older rows of its key, `facts` is `{"checkpoint": state, "seal": hash}`.
  */
 export type JournalRow = {
   readonly row: number;

@@ -431,7 +431,7 @@ export class CrewHost {
     }
   }
 
-  /** Returns the prefix of the marks by which a crew's processes are found. */
+  /** Returns the prefix of `CONCH_RUN` by which a crew's processes are found. */
   #marksOf({ id }: Pick<CrewConfig, 'id'>): string {
     return `${this.#ports.store.id}/${id}/`;
   }

@@ -11,9 +11,9 @@ const MOST_OUTPUT = 1_048_576;
 const GRACE_MS = 5_000;
 
 /**
- * On Linux, ends processes by their mark, also those outside their process group. Spares the sessions and commands that
- * this Conch has open, and their descendants in the same process group. A process whose parent has ended is no
- * descendant. `isMeant` returns true for the marks whose processes are ended.
+ * On Linux, ends the processes whose `CONCH_RUN` `isMeant` accepts, also those outside their process group. Spares the
+ * sessions and commands that this Conch has open, and their descendants in the same process group. A process whose
+ * parent has ended is no descendant.
  */
 export async function endMarked(isMeant: (mark: string) => boolean): Promise<void> {
   const isOpen = (pid: number, group: number): boolean => livingGroups().has(group) && isDescendant(pid, group);
@@ -23,7 +23,7 @@ export async function endMarked(isMeant: (mark: string) => boolean): Promise<voi
 /**
  * Returns a function that runs a command line of an operator in a process group of its own: without secrets of Conch,
  * without input, with a temporary folder of its own. After `limitMs` the group ends, and the result says so. On Linux,
- * leftover processes with the mark in `set` are ended before the promise resolves, except those that `endMarked`
+ * leftover processes with the `CONCH_RUN` in `set` are ended before the promise resolves, except those that `endMarked`
  * spares.
  */
 export function commandRunner(timers: Timers): CrewWorkPorts['run'] {

@@ -27,22 +27,22 @@ export type Obstacle =
 
 /** For each kind of act, the obstacles that prevent it, in the order in which they are checked. */
 const BLOCKS = {
-  /** To route a message, or to resume the turn that holds the floor. */
+  /** Obstacles to routing a message, or to resuming the turn that holds the floor. */
   holder: ['catching-up'],
-  /** To resume a waiting turn without the floor. */
+  /** Obstacles to resuming a waiting turn that does not hold the floor. */
   parked: ['catching-up', 'paused', 'taken'],
-  /** `next`: to choose the next speaker. `turn`: to grant it a turn. */
+  /** Obstacles to choosing the next speaker (`next`), or to granting it a turn (`turn`). */
   next: ['catching-up', 'paused', 'taken', 'facilitation', 'resting'],
   turn: ['over-budget'],
   /**
-   * To open an exchange for pending messages. `person`: a new message of a person is among them, or an operator acts.
-   * `program`: neither.
+   * Obstacles to opening an exchange for pending messages. `person`: a new message of a person is among them, or an
+   * operator acts. `program`: neither.
    */
   person: ['catching-up', 'paused', 'taken', 'day-limit', 'nobody-available'],
   program: ['catching-up', 'paused', 'taken', 'limit', 'day-limit', 'stopped', 'nobody-available'],
-  /** To deliver a program's message to the holder or a waiting agent. */
+  /** Obstacles to delivering a program's message to the holder or a waiting agent. */
   aside: ['limit', 'day-limit', 'over-budget', 'stopped'],
-  /** `start`: an operator starts an exchange. `grant`: an operator names the next speaker. */
+  /** Obstacles to an operator's commands: to start an exchange (`start`), or to name the next speaker (`grant`). */
   start: ['catching-up', 'paused', 'day-limit', 'nobody-available'],
   grant: ['catching-up', 'paused'],
 } as const satisfies Readonly<Record<string, readonly Obstacle['why'][]>>;

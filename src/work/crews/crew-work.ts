@@ -108,7 +108,7 @@ export type CrewPlan = {
   readonly meetingTurns: number;
   /** True when the workers' agents can write outside their worktrees without asking. */
   readonly guardsCopy: boolean;
-  /** The prefix of the marks of the crew's processes. Each crew of each database has its own. */
+  /** The prefix of `CONCH_RUN` in the crew's processes. Each crew of each database has its own prefix. */
   readonly marks: string;
 };
 
@@ -123,7 +123,7 @@ export type CrewWorkPorts = {
     folder: string,
     options: { readonly set: Readonly<Record<string, string>>; readonly limitMs: number },
   ) => Promise<CommandRun>;
-  /** Ends the processes whose mark `isMeant` accepts, except those of open sessions and running commands. */
+  /** Ends the processes whose `CONCH_RUN` `isMeant` accepts, except those of open sessions and running commands. */
   readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
   /** Returns what people answered to a question; `null` while they have not. Asks them when the question is new. */
   readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;

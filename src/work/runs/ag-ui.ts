@@ -69,7 +69,7 @@ export class AgUiStream {
     this.#run = { id: run, times: this.#run?.id === run ? this.#run.times + 1 : 1 };
     this.#isOpen = true;
     this.#isInterrupted = false;
-    // Drops the end of the protocol's run that a second pause has set.
+    // A pause or an error during a pause sets `#last`, although the protocol's run has already ended. Drops that event.
     this.#last = null;
     return [{ type: 'RUN_STARTED', threadId: channel, runId: this.#runId }];
   }

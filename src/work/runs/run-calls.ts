@@ -59,7 +59,7 @@ export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readon
   return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));
 }
 
-/** Whether a call waits behind others. */
+/** True when a call waits until the calls before it are decided. */
 export function isWaiting({ waits }: Pick<OpenCall, 'waits'>): boolean {
   return waits === true;
 }
@@ -271,8 +271,9 @@ export function dropCalls(decision: RunDecision, code: string): void {
 }
 
 /**
- * Ends calls of a lost agent. Keeps calls that Conch runs and, except in a background run, calls for Conch that have
- * not started and do not wait behind others. An open request about an ended call stays open for the next equal call.
+ * Ends calls of a lost agent. Keeps calls that Conch runs. Outside of background runs, also keeps calls for Conch that
+ * have not started, unless they wait until earlier calls are decided. An open request about an ended call stays open
+ * for the next equal call.
  */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;

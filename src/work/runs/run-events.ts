@@ -99,7 +99,7 @@ const COMMANDS = {
     /** Set: aborts only a run in this state. */
     while: z.enum(['paused', 'running']).exactOptional(),
   },
-  /** Requests tool calls in a step. A call with `waits` waits behind another call. */
+  /** Requests tool calls in a step. A call with `waits` waits until the calls before it are decided. */
   REQUEST: { cause, session, calls: z.array(requestedCallSchema) },
   /** Claims a call right before it starts, under the rules in force. A call is claimed at most once. */
   CLAIM: { cause, call: id, digest: text, verdict: z.enum(['allow', 'ask', 'deny']), brings: brings.exactOptional() },

@@ -50,7 +50,7 @@ export const openCallSchema = z.strictObject({
   cleared: z.boolean(),
   /** Digest of the tool's definition by its server; absent for tools without one. */
   definition: text.exactOptional(),
-  /** Set when the call waits behind others. */
+  /** Set while the call waits until the calls before it are decided. */
   waits: z.literal(true).exactOptional(),
   /** Set when a decision about another call does not count for this one. */
   alone: z.literal(true).exactOptional(),

@@ -15,23 +15,23 @@ export const FIRST_BASE_SLOT = 1_000;
 /** The number of slots in which main can be tested. */
 export const BASE_SLOTS = 10;
 
-/** Where a command runs: its slot, and the id of the session in the mark of its processes. */
+/** Where a command runs: its slot, and the session's id in the `CONCH_RUN` variable of its processes. */
 export type RunPlace = Pick<Assigned, 'slot' | 'session'>;
 
-/** The name in the marks of processes that test main. Marks of other processes have a session's id in its place. */
+/** Replaces the session's id in the `CONCH_RUN` variable of processes that test main. */
 export const BASE_RUN = 'main';
 
 /**
- * The mark of processes. `run`: the id of a worker's session, or "main" for tests of main. `marks`: the prefix of all
- * marks of the crew.
+ * Returns the value of `CONCH_RUN` for processes, by which Conch finds them. `run`: the id of a worker's session, or
+ * `BASE_RUN`. `marks`: the prefix of this value for all processes of the crew.
  */
 export function runMark(marks: string, run: string): string {
   return `${marks}${run}`;
 }
 
 /**
- * The variables for a command: those of its slot, and the mark of its processes. `marks`: the prefix of all marks of
- * the crew.
+ * Returns the environment variables for a command: those of its slot, and `CONCH_RUN`. `marks`: the prefix of
+ * `CONCH_RUN` for all processes of the crew.
  */
 export function runEnvironment(crew: { readonly id: string; readonly marks: string }, { slot, session }: RunPlace) {
   return { ...slotEnvironment(crew.id, slot), [RUN_MARK]: runMark(crew.marks, session) };

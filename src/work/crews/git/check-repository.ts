@@ -14,7 +14,7 @@ import { listWorktrees } from './worktrees.ts';
 /**
  * Compares git and the machine with the state of the crew: worktrees, branches of workers, folders, processes, stored
  * and waiting work. Returns one text for each difference. Repairs nothing. Finds processes on Linux only. `folder`: the
- * folder of the worktrees. `integration`: the worktree that no worker has. `marks`: the prefix of the marks of the
+ * folder of the worktrees. `integration`: the worktree that no worker has. `marks`: the prefix of `CONCH_RUN` in the
  * crew's processes.
  */
 export async function checkRepository(
