@@ -14,7 +14,10 @@ export function namesOwnPort(texts: readonly string[], port: number): boolean {
 
 const TOKEN = /[\p{L}\p{N}_.:%-]+/gu;
 
-/** Normalizes a text as address parsers do: full-width letters, invisible characters, dots and `%` escapes. */
+/**
+ * Normalizes a text as address parsers do. Converts full-width letters and dots to ASCII, removes invisible characters,
+ * and decodes `%` escapes of ASCII characters.
+ */
 function plain(text: string): string {
   return decoded(
     text

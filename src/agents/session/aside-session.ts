@@ -92,7 +92,9 @@ export class AsideSession {
     return this.#isOver;
   }
 
-  /** Ends the run without a report. Removals of a shown draft, and reports to `told`, can still reach the listener. */
+  /**
+   * Stops the run. `done` and `lost` are not called afterwards. `told`, and `drafted` with `null`, can still be called.
+   */
   async stop(): Promise<void> {
     this.#isOver = true;
     this.executor.generation?.abandon();

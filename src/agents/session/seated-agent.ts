@@ -19,7 +19,7 @@ export type SeatedAgentPorts = SessionPorts & {
   readonly commands: CommandSender;
   readonly journal: SessionJournal;
   readonly interruptGraceMs: number;
-  /** Resolves when an earlier session of the seat is closed. Never rejects. */
+  /** Resolves when the earlier session of the seat is closed, or took longer than 5 s to close. Never rejects. */
   readonly former: Promise<void>;
 };
 

@@ -114,7 +114,7 @@ type SessionPlace = {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;
   readonly record: SessionRecord | null;
-  /** Resolves when an earlier session of the seat is closed. Never rejects. */
+  /** Resolves when the earlier session of the seat is closed, or took longer than `CLOSE_MS`. Never rejects. */
   readonly former?: Promise<void>;
 };
 

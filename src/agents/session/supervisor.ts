@@ -120,7 +120,10 @@ export class Supervisor implements Roster {
   readonly #ports: Omit<SeatedAgentPorts, 'commands' | 'former'>;
   readonly #heartbeat: Heartbeat;
   readonly #seated = new Map<string, SeatedAgent>();
-  /** The sessions that `rest` or a heartbeat is closing, by seat. Each promise resolves when the session is closed. */
+  /**
+   * The sessions that `rest` or a heartbeat is closing, by seat. Each promise resolves when the session is closed, or
+   * took longer than 5 s to close.
+   */
   readonly #resting = new Map<string, Promise<void>>();
   readonly #asides = new Set<AsideSession>();
   #running = false;

@@ -437,8 +437,8 @@ export class CrewHost {
   }
 
   /**
-   * On Linux, ends the processes that crews left running, also before a restart of Conch. Call it while no session is
-   * open.
+   * On Linux, ends the processes that crews left running. An earlier process of Conch may have started them. Call it
+   * while no session is open.
    */
   async endProcesses(): Promise<void> {
     await endMarked((mark) => mark.startsWith(`${this.#ports.store.id}/`));

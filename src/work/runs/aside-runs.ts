@@ -45,7 +45,10 @@ export type AsideReports = {
   lost(failure: { readonly message: string; readonly code: string; readonly final: boolean }): void;
 };
 
-/** The open session of a background run. `written`: its text so far. `stop` ends the session without a report. */
+/**
+ * The open session of a background run. `written`: its text so far. `stop` ends the session; `done` and `lost` are not
+ * called afterwards.
+ */
 export type AsideWorker = { written(): string; stop(): Promise<void> };
 
 type AsideRunsPorts = {
