@@ -187,7 +187,7 @@ export async function runStandbyLoop({ server, processes, cycles, seed, tell }: 
     back();
     if (served === null) return null;
     const ended = await Promise.race([leader.ended, pause(15_000, null)]);
-    report.staleRefused += Number(leader.out().includes('The last change of this Conch was refused'));
+    report.staleRefused += Number(leader.out().includes('PostgreSQL refused the last write of this Conch'));
     const { lockLost, databaseUnreached } = EXIT_CODES;
     if (ended?.code === lockLost || ended?.code === databaseUnreached) report.replaced += 1;
     else ledger.faults.other.push(`a replaced leader ended with ${ended?.code ?? 'nothing'}: ${leader.lastWords()}`);

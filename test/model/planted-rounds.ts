@@ -100,4 +100,16 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
     find: 'this.#clock.now() < at',
     replace: 'this.#clock.now() <= at',
   },
+  {
+    name: 'ticks that standstills made idle count as a fault of the store',
+    file: 'turns/manager.ts',
+    find: 'const times = again.includes(channel) ? (vain.get(channel) ?? 0) + 1 : 0;',
+    replace: 'const times = (vain.get(channel) ?? 0) + 1;',
+  },
+  {
+    name: 'a standstill of the process is told to no floor',
+    file: 'turns/manager.ts',
+    find: "this.apply(channel, { type: 'standstill', ms }).catch((error: unknown) => this.#ports.failed(error));",
+    replace: '',
+  },
 ];

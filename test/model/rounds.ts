@@ -30,14 +30,18 @@ const PASSES_MS = [1, 4, 9];
 /** The delay until a deadline whose commit failed is tried again. */
 const AGAIN_MS = 1_000;
 const LATEST_MS = 250;
+/** The length of a standstill of the process: longer than a turn. */
+const STANDS_MS = LIMIT_MS + 1;
+/** The number of looks in a row during which an overloaded machine stands still. */
+const STANDS_AGAIN = 4;
 /** A limit that no schedule reaches. */
 const MOST_STEPS = 400;
 const NO_ROOM = new Error('no room');
 
 /**
  * Plays the manager against floors in memory, in every order of a few events. Events: time that passes before or during
- * a look or a commit, a timer that rings early or late, a store that answers before a timer, a commit that fails, and
- * acts of people and agents. Two channels have turns with close limits; a third channel may begin.
+ * a look or a commit, one standstill of the process or several in a row, a timer that rings early or late, a store that
+ * answers before a timer, a commit that fails, and acts of people and agents. Two channels have turns with close limits; a third channel may begin.
  */
 export async function searchRounds(Manager: typeof TurnManager, { events, first }: Reach): Promise<Rounds> {
   const found: Found[] = [];
@@ -116,6 +120,9 @@ class Play {
   #draft: TurnDraft | null = { agent: 'dev', epoch: 2, text: 'half a sentence', mentions: [], workedAt: NOON };
   readonly #failed = new Set<ChannelId>();
   #isUntold = false;
+  #stoodStillMs = 0;
+  /** How many more looks the process stands still in. */
+  #standsAgain = 0;
   /** The first error of a call that nobody awaits. */
   #broken: { readonly error: unknown } | null = null;
 
@@ -125,7 +132,7 @@ class Play {
     for (const channel of [A, B, C]) this.#floors.floors.set(channel, seated(channel));
     this.#manager = new Manager({
       store: this.#floors.port,
-      clock: { now: () => (this.#now += this.#choices.take(2)) },
+      clock: { now: () => (this.#now += this.#choices.take(2)), stoodStillMs: () => this.#stoodStillMs },
       timers: { after: (ms, ring) => this.#after(ms, ring) },
       addressed: () => [],
       takeDraft: (channel) => this.#takeDraft(channel),
@@ -164,9 +171,15 @@ class Play {
   async #answer({ moment, go, fail }: Waiting): Promise<void> {
     const happenings: readonly (() => void)[] = [
       ...PASSES_MS.map((ms) => () => void (this.#now += ms)),
+      () => this.#standStill(),
+      () => void (this.#standsAgain = STANDS_AGAIN),
       () => this.#give(B, { type: 'work', agent: 'pm', epoch: 1, open: 0 }),
       () => this.#give(C, START),
     ];
+    if (moment.before === 'look is answered' && this.#standsAgain > 0) {
+      this.#standsAgain -= 1;
+      this.#standStill();
+    }
     const isTick = moment.before === 'commit' && moment.command.type === 'tick';
     const options = 1 + happenings.length + Number(isTick);
     let choice = this.#choices.take(options);
@@ -182,6 +195,11 @@ class Play {
     if ('channel' in moment) this.#failed.add(moment.channel);
     this.#isUntold = true;
     fail(NO_ROOM);
+  }
+
+  #standStill(): void {
+    this.#now += STANDS_MS;
+    this.#stoodStillMs += STANDS_MS;
   }
 
   /** A timer rings on time, a millisecond early, or late, as real timers do. */

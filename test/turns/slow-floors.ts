@@ -70,7 +70,7 @@ export class SlowFloors implements Pick<ManagerPorts['store']['floors'], 'apply'
         onChange: (listener) => void this.#listeners.push(listener),
         due: (before) => this.due(before),
         state: (channel) => this.state(channel),
-        awake: none,
+        awake: () => [...this.floors.keys()],
         resting: none,
       },
       keyValues: { recall: () => null, remember: none, forget: async () => undefined },

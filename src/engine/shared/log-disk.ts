@@ -50,6 +50,6 @@ export class LogDisk implements DiskSync {
     const isWritten = await retry(() => log.commit(group), AGAIN, { timers, judge, waiting });
     told?.succeeded();
     if (!isWritten)
-      throw new StoreError('buried', sentence('buried', '', 'The last change of this Conch was refused. '));
+      throw new StoreError('buried', sentence('buried', '', 'PostgreSQL refused the last write of this Conch. '));
   }
 }

@@ -87,7 +87,7 @@ const WORKER: Argument = {
 };
 const TICKET: Argument = { name: 'ticket', kind: 'words', required: true, summary: 'the id of a ticket' };
 const PROPOSAL: Argument = { name: 'proposal', kind: 'words', required: true, summary: 'the id of a proposed ticket' };
-const ASKED: Argument = { name: 'question', kind: 'words', required: true, summary: 'the id of what the crew asks' };
+const ASKED: Argument = { name: 'question', kind: 'words', required: true, summary: "the id of the crew's request" };
 const CHOICE: Argument = {
   name: 'choice',
   kind: 'words',
@@ -297,11 +297,11 @@ export const COMMANDS = [
   changes('crew update', 'Take merged work that waits into your own copy of main'),
   changes(
     'crew accept',
-    'Let tickets start although the tests of main are red, or allow what the crew asks',
-    [optional('question', 'words', 'the id of what the crew asks; the tests of main if left out')],
+    'Let tickets start although the tests of main are red, or allow a request of the crew',
+    [optional('question', 'words', "the id of the crew's request; if left out, the red tests of main are accepted")],
     'setup-1f2e3d4c',
   ),
-  changes('crew decline', 'Deny what the crew asks', [ASKED], 'setup-1f2e3d4c'),
+  changes('crew decline', 'Deny a request of the crew', [ASKED], 'setup-1f2e3d4c'),
   {
     ...changes(
       'crew kept',

@@ -565,7 +565,9 @@ class RepositoryWork implements CrewWork {
       async (tip) => {
         const create = this.#tickets.create?.(order, tip);
         if (create === undefined)
-          throw new Error('Conch only reads tickets of this kind. Add the ticket there by hand');
+          throw new Error(
+            'Conch can read the tickets of this crew, but cannot write them. Add the ticket to its source by hand',
+          );
         const { id: ticket, file } = await create;
         if (file !== null && this.#pulls !== null)
           throw new Error('the crew opens pull requests, and changes nothing on main. Add the ticket to main by hand');
@@ -596,7 +598,8 @@ class RepositoryWork implements CrewWork {
   async release(): Promise<void> {
     await this.#queue.settled();
     const repository = this.#repository;
-    await unless(128, repository.git(['worktree', 'remove', '--force', '--force', this.#integration]));
+    // The next opening uses a worktree that stays.
+    await repository.git(['worktree', 'remove', '--force', '--force', this.#integration]).catch(() => undefined);
     this.#slots.giveAllBack();
     repository.release();
   }

@@ -107,7 +107,7 @@ describe('a ticket of a message', () => {
     const first = await stage(repo, works, { tickets: { kind: 'beads', file: 'issues.jsonl' } }, path);
     const id = await first.write(CHANNEL, 'More of it');
     expect((await react(first, id, 'ticket'))?.text).toContain(
-      'The ticket was not written: Conch only reads tickets of this kind',
+      'The ticket was not written: Conch can read the tickets of this crew, but cannot write them',
     );
     for (let number = 2; number <= 100; number += 1)
       await react(first, await first.write(CHANNEL, `More ${number}`), 'ticket');
@@ -241,7 +241,8 @@ describe('a reply to a message that became a ticket', () => {
     await react(room, message, 'ticket');
     await room.write(CHANNEL, 'Only after c-1', { replyTo: message });
     await until(() => answers(room).length === 1);
-    const why = 'it cannot be written: Conch only reads tickets of this kind. Add the ticket there by hand';
+    const why =
+      'it cannot be written: Conch can read the tickets of this crew, but cannot write them. Add the ticket to its source by hand';
     expect(answers(room)).toEqual([
       `${CHANNEL} Conch: 🎫 Ada wants p-1 to wait for c-1. It does not: ${why}. Reply again when it is a ticket`,
     ]);

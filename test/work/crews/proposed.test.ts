@@ -113,7 +113,7 @@ describe('a ticket that a worker proposes', () => {
     await finished(room, 1);
     expect(await room.command('/crew admit p-1')).toMatchObject({
       ok: false,
-      text: 'p-1 was not written: Conch only reads tickets of this kind. Add the ticket there by hand',
+      text: 'p-1 was not written: Conch can read the tickets of this crew, but cannot write them. Add the ticket to its source by hand',
     });
     expect(room.app.crews.state('web')?.proposals).toHaveLength(1);
   });

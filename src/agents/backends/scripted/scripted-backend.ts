@@ -147,8 +147,7 @@ class ScriptedSession implements AgentSession {
     if (word) return word;
     if (this.#review !== null) return this.#planReview(this.#review, turn, asked);
     if (question && demoSteps(question.text)) {
-      const text =
-        asked === null ? 'Nobody said; I go on without.' : `Then I call it: ${asked.text} I go on with that.`;
+      const text = asked === null ? 'Nobody said; I go on without.' : `The answer is: ${asked.text} I go on with that.`;
       return [{ do: 'say', text }, DONE];
     }
     const isFirst = turn.reason === 'again' && turn.saidSoFar.length === 0;

@@ -303,7 +303,7 @@ describe('a demo word', () => {
     const messages = [person(1, 'pm: ask'), person(2, 'Bridge.')];
     const second = await turn(pm, time, { reason: 'resume', open: ['m1'], messages, saidSoFar: [first.text()] });
     expect([second.text(), second.ending()]).toEqual([
-      'Then I call it: Bridge. I go on with that.',
+      'The answer is: Bridge. I go on with that.',
       { how: 'completed' },
     ]);
     const third = await turn(pm, time, { messages: [person(3, 'pm: ask')] });
