@@ -121,6 +121,10 @@ class Play {
   readonly #failed = new Set<ChannelId>();
   #isUntold = false;
   #stoodStillMs = 0;
+  /** The ends of the standstills. */
+  readonly #stoodUntil: Instant[] = [];
+  /** By channel: when its last turn was granted. */
+  readonly #grantedAt = new Map<ChannelId, Instant>();
   /** How many more looks the process stands still in. */
   #standsAgain = 0;
   /** The first error of a call that nobody awaits. */
@@ -200,6 +204,7 @@ class Play {
   #standStill(): void {
     this.#now += STANDS_MS;
     this.#stoodStillMs += STANDS_MS;
+    this.#stoodUntil.push(this.#now);
   }
 
   /** A timer rings on time, a millisecond early, or late, as real timers do. */
@@ -239,6 +244,13 @@ class Play {
       const isHeldUp = this.#failed.has(channel);
       must(isHeldUp || at - deadline <= LATEST_MS, 'I14', 'a deadline is met too late');
     }
+    const isEnded = applied.facts.some((fact) => fact.type === 'turnEnded');
+    if (command.type === 'tick' && isEnded && channel !== A) {
+      const from = this.#grantedAt.get(channel) ?? 0;
+      const stood = this.#stoodUntil.filter((until) => until > from && until <= at).length * STANDS_MS;
+      must(at - from - stood >= LIMIT_MS, 'I14', 'a turn ends although the process stood still for a part of its time');
+    }
+    if (applied.facts.some((fact) => fact.type === 'turnGranted')) this.#grantedAt.set(channel, at);
     const isOver = applied.facts.some((fact) => fact.type === 'turnEnded' && fact.epoch === this.#draft?.epoch);
     must(channel !== A || !isOver, 'I11', 'a turn ends without what people have seen of it');
   }
