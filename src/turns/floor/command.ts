@@ -115,9 +115,9 @@ const AGENT = {
     signalled: z.boolean(),
     handTo: agent.exactOptional(),
   },
-  /** Pauses the holder's turn until people answer, or until the next turn of the agent `of`, which is the answer. */
+  /** Pauses the holder's turn until a message answers, or until the next turn of the agent `of` answers. */
   wait: { ...act, reason: z.literal('answer'), of: agent.exactOptional() },
-  /** The holder calls its first tool, so a run begins. `requestedBy`: the person or program that caused the run. */
+  /** Begins a run in the holder's turn. `requestedBy`: the person or program that caused the run. */
   use: {
     ...act,
     maxTurns: z.number().exactOptional(),

@@ -318,7 +318,7 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
 const RANK = { operator: 0, person: 1, agent: 2 } as const;
 
 /**
- * Orders called agents: first those that operators named, then people, then agents. Within a rank, the first named is
+ * Orders called agents by the role that called them: `operator`, `person`, `agent`. Within a role, the first called is
  * first.
  */
 function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
@@ -707,7 +707,7 @@ function restarted(floor: Floor, { leftMs }: FactOf<'disconnected'>, at: Instant
 
 /**
  * Suspends a turn that a restart interrupted. Its agent has one timeout to return. From now, the hard end is about as
- * far away as at the last known sign of work, and at least one timeout. If work was open, the fact has that time
+ * far away as at the last known sign of work, and at least one timeout. If work was open, the fact has the time left
  * (`knownMs`). Journals of earlier versions lack it: the turn's start then counts as the last sign.
  */
 function suspended(

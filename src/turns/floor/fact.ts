@@ -56,7 +56,7 @@ const answered = {
   /** The person's reason, or the answer to a request that is answered in words. */
   reason: z.string().exactOptional(),
   always: z.string().exactOptional(),
-  /** The deadline until which the decision counts. Set when the request is of a turn and its agent was restarted. */
+  /** Deadline until which the decision counts. Set when a turn's request from before a restart is decided. */
   until: instant.exactOptional(),
 };
 
@@ -146,7 +146,7 @@ export const FACTS = {
    * answering the request.
    */
   questionClosed: { ...act, ...answered },
-  /** The holder's first tool call: a run begins. `requestedBy`: the person or program that caused the run, if known. */
+  /** A run begins in the holder's turn. `requestedBy`: the person or program that caused the run, if known. */
   runBegun: {
     ...act,
     maxTurns: number.exactOptional(),
@@ -176,7 +176,7 @@ export const FACTS = {
   asideAnswered: { agent, ...answered },
   /** A background run was stopped, by a person or by Conch (`by` is `null`, or `conch` for a suspended channel). */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },
-  /** A background run ended. `report`: its result, posted later. */
+  /** A background run ended. `report`: its result, posted when nobody holds the floor. */
   asideEnded: { agent, report: z.string().exactOptional() },
   /** The report of a background run was posted, while nobody held the floor. */
   reported: { agent, line: number, text: z.string() },

@@ -55,7 +55,7 @@ const seatSchema = z.strictObject({
 
 const fromProgram = z.literal(true).exactOptional();
 
-/** A message of the conversation, and the agents that it addresses. `line`: the message's line, or a later one. */
+/** A message of the conversation, and agents that it names or calls. `line`: the message's line, or a later one. */
 export const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
@@ -77,10 +77,7 @@ const ran = z.literal(true).exactOptional();
 
 const waiting = {
   deadlineAt: instant,
-  /**
-   * True when the wait is over. The turn then resumes when its agent is connected. A turn without the floor also waits
-   * until the floor is free.
-   */
+  /** True when the wait is over and the turn has not resumed yet. */
   ready: z.boolean(),
   /** Messages for the prompt of the resumed turn. */
   answers: z.array(linedSchema),
@@ -88,8 +85,8 @@ const waiting = {
 
 const waitSchema = z.discriminatedUnion('reason', [
   /**
-   * A wait for an answer. `of`: the agent whose next turn is the answer; absent when people answer. That turn is not
-   * granted yet (`asked`), in progress (`granted`), or over with text (`answered`) or without (`silent`).
+   * A wait for an answer. `of`: the agent whose next turn is the answer; absent when a message is the answer. That turn
+   * is not granted yet (`asked`), in progress (`granted`), or over with text (`answered`) or without (`silent`).
    */
   z.strictObject({
     reason: z.literal('answer'),
@@ -104,7 +101,7 @@ const waitSchema = z.discriminatedUnion('reason', [
     reason: z.literal('approval'),
     ...waiting,
     question: questionSchema,
-    /** Set when a restart ended the generation that made the request. The decision prompts the turn anew. */
+    /** Set when a restart ended the generation that made a lasting request. */
     cut: z.literal(true).exactOptional(),
     /** The decision about a request from before the agent's restart, for the agent's next prompt. */
     decided: decidedSchema.exactOptional(),
@@ -128,9 +125,9 @@ const anyTurn = {
   said: z.boolean(),
   /** Text said in the turn, at most 32,768 UTF-16 units: the beginning of a longer text is cut. */
   words: z.string().exactOptional(),
-  /** Agents mentioned in the turn's last text. */
+  /** Agents mentioned in the last text since the turn was granted or resumed. */
   mentions: z.array(agent),
-  /** Injected messages whose outcome the backend has not reported. */
+  /** Injected messages whose outcome is not reported yet. */
   injecting: z.array(linedSchema),
   /** Messages that the agent has not got: they were not injected, or the prompt had no room. */
   unseen: z.array(linedSchema),
@@ -146,7 +143,7 @@ const anyTurn = {
   recovered: z.number().exactOptional(),
   /** The agent's place in the queue after the turn; `null` for the end of the queue. */
   place: z.number().nullable(),
-  /** Set when the turn uses tools, so that a run belongs to it. */
+  /** Set when the turn has a run. */
   run: ran,
   feedback: feedbackSchema.exactOptional(),
   /** Set on a turn that the open task asked for: what the agent has to do in it. */
@@ -199,13 +196,13 @@ const turnSchema = z.discriminatedUnion('status', [
 export const heldSchema = z.strictObject({
   id: message,
   addressed: z.array(agent),
-  /** The platform's sort key. Held messages are released in this order. */
+  /** The platform's sort key, or ''. Held messages are released in this order, those with '' first. */
   order: z.string(),
   /**
    * `turn`: held until a turn is granted. `prompt`: until a turn is granted or resumed, or the holder's request is
    * closed. `next`: until a turn is granted or resumed, but opens no exchange, because an agent got the message and
-   * said nothing after. `exchange`: until an agent observes the message; a message that no agent observed opens another
-   * exchange. `agent`: until an agent is available. `start`: until the channel's history is read.
+   * said nothing after. `exchange`: until an agent observes the message; `prompt` after the exchange closes. `agent`:
+   * until an agent is available. `start`: until the channel's history is read.
    */
   until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
   /** The message's line in the conversation, or a later one; `null` while the message is not in the conversation. */
@@ -219,7 +216,7 @@ const exchangeSchema = z.strictObject({
    * since.
    */
   openedAt: instant,
-  /** Turns in a row in which nothing was said. Turns marked `uncounted` are left out. */
+  /** Turns in a row in which nothing was said, since the last reset. Turns marked `uncounted` are left out. */
   silent: z.number(),
   /** The floor's epoch when the exchange began. */
   since: z.number(),
@@ -338,17 +335,14 @@ export const floorSchema = z.strictObject({
   usageSincePerson: usageSchema,
   facilitation: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
-  /**
-   * The budget that ended the exchange. `until`: when the limit ends by itself; `null` when it ends only by a message
-   * of a person, by an operator or by a new task.
-   */
+  /** The budget that ended the exchange. `until`: when the limit ends by itself; `null` when it does not. */
   limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
   /**
    * True after a person, or Conch for a suspended channel, stopped the floor. Held messages wait until a person writes,
    * an operator opens an exchange, or a task begins.
    */
   stopped: z.boolean(),
-  /** True from a start of Conch, or a lost connection to the platform, until the channel's history is read. */
+  /** True from the command `restart` or `disconnect` until the channel's history is read. */
   catchingUp: z.boolean(),
   /** True after the announcement, shown or not, that no agent is available, until an agent is queued. */
   outage: z.boolean(),
@@ -357,8 +351,8 @@ export const floorSchema = z.strictObject({
   /** The gaps in the history that count as one outage: how many were announced, and when the last one was. */
   gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),
   /**
-   * The channel's last new announcement, which the next one with the same key edits: its key, how often it was made,
-   * the agents that it calls lost. `null` after a new line of the conversation.
+   * The announcement that the next one with the same key edits: its key, how often it was made, the agents that it
+   * calls lost. `null` after a new line of the conversation.
    */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
@@ -407,7 +401,7 @@ export function emptyFloor(channel: ChannelId): Floor {
 
 const NO_LIMIT = { tokens: null, costMicros: null, ms: null };
 
-/** Default settings of a floor. Durations in milliseconds. */
+/** Settings of a floor before its first configuration. Durations in milliseconds. */
 export const PLAIN_SETTINGS: FloorSettings = {
   mode: 'inject',
   order: 'round-robin',

@@ -12,8 +12,8 @@ export type Obstacle =
   | { readonly why: 'paused' }
   | { readonly why: 'taken'; readonly agent: AgentId }
   /**
-   * A reached limit that ended the exchange. A person's message or a new task ends `limit`, midnight UTC ends
-   * `day-limit`, an operator ends both.
+   * A reached limit that ended the exchange. A new exchange for a person's message, or a new task, ends `limit`.
+   * Midnight UTC ends `day-limit`. An operator ends both.
    */
   | { readonly why: 'limit'; readonly budget: Limit['budget'] }
   | { readonly why: 'day-limit'; readonly budget: Limit['budget']; readonly until: Instant }

@@ -20,7 +20,7 @@ export const INTERRUPT_MODES: readonly InterruptMode[] = Object.keys(MODES).filt
 /** How the next speaker is chosen: one of the configuration's orders. */
 export type OrderPolicy = TurnConfig['order'];
 
-/** The role that calls an agent ahead of the queue. */
+/** The role that calls an agent ahead of the queue. `person`: also a program that writes a message. */
 export type Caller = 'operator' | 'person' | 'agent';
 
 /** The rules of an order. */

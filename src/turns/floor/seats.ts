@@ -11,7 +11,7 @@ type Row = {
 };
 
 /**
- * All transitions of a seat: the specification's thirteen rows, then those of its prose. `evolve` throws for others.
+ * All transitions of a seat: the specification's thirteen rows, then further rows. `evolve` throws for others.
  * The table and diagram in docs/internals.md are generated from these rows.
  */
 export const TRANSITIONS = [
@@ -58,7 +58,10 @@ export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
   return ALLOWED.has(`${from} ${to} ${trigger}`);
 }
 
-/** How many of the newest lines of the conversation are new to a new session, and to the agent of a new seat. */
+/**
+ * How many of the newest lines of the conversation are new to the agent of a new seat. For a new session, at least
+ * these lines are new.
+ */
 export const LINES_FOR_NEWCOMERS = 50;
 
 /** The seat of an agent; `undefined` when the agent has none at this floor. */

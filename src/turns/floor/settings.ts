@@ -41,9 +41,9 @@ export const aboutSchema = z.strictObject({
   /** The step that makes the call. `steps`: the run's limit of steps. */
   step: z.number(),
   steps: z.number(),
-  /** The tool call's kind, its tool, or both, such as `edit`, `execute (Bash)`, `write_file of files`. */
+  /** The call's kind, with the tool's name if it differs, or an MCP tool and its server: `execute (Bash)`, `find (docs)`. */
   tool: z.string(),
-  /** The call in short, such as `edit notes/b.txt`. Absent when only the tool is known. */
+  /** The call in short, such as `edit notes/b.txt`, if a short form is known. */
   call: z.string().exactOptional(),
   /** The agent's working folder; `null` when unknown. */
   folder: z.string().nullable(),
@@ -128,7 +128,7 @@ export const answerSchema = z.strictObject({
    * could not be shown.
    */
   reason: z.string().exactOptional(),
-  /** Set when the decision was about a paused run. */
+  /** Set when the request was about a paused run. */
   pause: z.enum(PAUSES).exactOptional(),
   /** Set when the paused run was completed with its results so far. */
   completes: z.literal(true).exactOptional(),
@@ -198,7 +198,7 @@ export const floorSettingsSchema = z.strictObject({
   order: z.enum(ORDERS),
   /** Turns of each queued agent in one exchange; 0 for no limit. */
   rounds: z.number(),
-  /** The most turns since usage was last reset. Turns for a task and turns marked `uncounted` do not count. */
+  /** Limit of turns since usage was last reset. Turns for a task and turns marked `uncounted` do not count. */
   maxTurns: z.number(),
   maxTurnMs: z.number(),
   waitTimeoutMs: z.number(),

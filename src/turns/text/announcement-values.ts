@@ -25,7 +25,7 @@ type NameOf = (agent: AgentId) => string;
 type Values = Readonly<Record<string, string | number | null>>;
 
 type Row<K extends Kind> = {
-  /** Returns the announcement in one line, for logs and the journal. */
+  /** Returns the announcement in words, for the journal. */
   readonly note: (notice: AnnouncementOf<K>, name: NameOf) => string;
   /** Returns values for names in the template, besides those of `sharedValues` or in place of them. */
   readonly values?: (notice: AnnouncementOf<K>, name: NameOf) => Values;
@@ -133,7 +133,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
   },
 };
 
-/** Returns an announcement in words, for logs and the journal. */
+/** Returns an announcement in words, for the journal. */
 export function announcementNote(announcement: Announcement, name: NameOf): string {
   return noteFor(announcement.kind, announcement, name);
 }
@@ -145,7 +145,8 @@ function noteFor<K extends Kind>(kind: K, notice: AnnouncementOf<K>, name: NameO
 /**
  * Returns the text of an announcement: its kind's template with names in braces replaced, and of most kinds " (×3)"
  * after repetitions. A name without a value is removed with the space or ": " before it. An unknown name stays. "(s)"
- * becomes "s" or nothing, by the last number before it. Returns `null` when the configuration switches the kind off.
+ * becomes "s" or nothing, by the last `{kept}` or `{iterations}` before it. Returns `null` when the configuration
+ * switches the kind off.
  */
 export function announcementText(
   announcement: Announcement,

@@ -6,7 +6,7 @@ import type { Fence } from './split.ts';
 type Addressee = { readonly id: AgentId; readonly name: string };
 
 /**
- * Returns the agents that a person's text addresses, in the order of first mention. Counts "@id" and "@Name" anywhere,
+ * Returns the agents that a message's text addresses, in the order of first mention. Counts "@id" and "@Name" anywhere,
  * and an id or name at the start before ":" or "," ("dev: …", "dev, qa: …"). Case-insensitive; the longest name wins.
  * Ignores names without "@" elsewhere, e-mail and http addresses, code and block quotes.
  */

@@ -76,15 +76,15 @@ export function ownLines(text: string): OwnLines {
 }
 
 /**
- * The signal of the primary agent: DONE or FAIL, alone on the last line that is not empty. In code, in a block quote,
- * within a line or in another case, such a word is text. `lines` must not have the turn signal. `broken`: the signal
- * stands only on an earlier line, or both signals stand in the text.
+ * The signal of the primary agent: `done` or `fail`, alone on the last line that is not empty. In code, in a block
+ * quote, within a line or in another case, such a word is text. `lines` must not have the turn signal. `broken`: the
+ * signal stands only on an earlier line, or both signals stand in the text.
  */
 export function signalOfPrimary(lines: OwnLines, { done, fail }: SignalWords): Signalled {
   return signalIn(lines, { [done]: 'done', [fail]: 'fail' });
 }
 
-/** The verdict of the reviewer: PASS, REVISE or FAIL, alone on the last line. Without a verdict, `broken` says why. */
+/** The reviewer's verdict: `pass`, REVISE or `fail`, alone on the last line. Without a verdict, `broken` says why. */
 export function verdictOfReviewer(lines: OwnLines, { pass, fail }: SignalWords): Signalled {
   const found = signalIn(lines, { [pass]: 'pass', [fail]: 'fail', [REVISE]: 'revise' });
   if (found.signal !== null || found.broken !== undefined) return found;

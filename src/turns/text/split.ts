@@ -184,7 +184,7 @@ export type Fence = {
 
 /**
  * Returns the code that is open after a line, which is given without its line feed. `fence`: the code open before it.
- * Follows CommonMark, except that fences may be indented at will, and one or two backticks open no code.
+ * Differs from CommonMark: for example, fences may be indented at will, and one or two backticks open no code.
  */
 export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   if (!line.includes('```') && !line.includes('~~~')) return fence;

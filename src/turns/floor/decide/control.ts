@@ -53,10 +53,10 @@ export function start(decision: DecisionBuilder): Refusal | null {
 }
 
 /**
- * Grants the floor to an agent for an operator: now if no turn is active or suspended, else as the next turn. Ends the
- * turn of another holder that waits. If the agent's own turn waits, resumes that turn instead, now or once the floor is
- * free; refuses while the turn waits for approval or its generation still stops. On the floor of a ticket, only resumes
- * waiting turns, because the worker's files may be under test.
+ * Grants the floor to an agent for an operator: now if no turn is active or suspended, else by a call ahead of the
+ * queue. Ends the turn of another holder that waits. If the agent's own turn waits, resumes that turn instead, now or
+ * once the floor is free; refuses while the turn waits for approval or its generation still stops. On the floor of a
+ * ticket, only resumes waiting turns, because the worker's files may be under test.
  */
 export function grantTo(decision: DecisionBuilder, { agent, feedback }: CommandOf<'grant'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);

@@ -68,9 +68,9 @@ export class DecisionBuilder {
 
   /**
    * Announces an event. Edits the channel's last announcement if both have the same key and no line of the conversation
-   * came between. Decisions, requests of restarted agents, and lines about tickets with `goesOn` always edit their
-   * earlier announcement. `recovered` edits only the earlier one of the same turn. `gap` edits only one that is less
-   * than `SAME_OUTAGE_MS` old.
+   * came between. Decisions, requests of restarted agents, and lines about tickets with `goesOn` always count as
+   * repetitions of their earlier announcement. `recovered` edits only the earlier one of the same turn. `gap` edits
+   * only one that is less than `SAME_OUTAGE_MS` old. A repeated long request edits nothing.
    */
   announce(announcement: Announcement): void {
     const key = announcementKey(announcement);
@@ -121,8 +121,8 @@ function isCalledFor({ prioritised }: Floor, agent: AgentId, id: MessageId): boo
 const SAME_OUTAGE_MS = 600_000;
 
 /**
- * Announces that an agent was lost mid-turn, so that its turn ended. Agents lost in a row, with no message or other
- * announcement between, share one announcement.
+ * Announces that an agent was lost mid-turn, so that its turn ended. Agents lost in a row, with no line of the
+ * conversation or other new announcement between, share one announcement.
  */
 export function announceLoss(decision: DecisionBuilder, agent: AgentId, cause: string): void {
   const also = lostBefore(decision.floor).filter((other) => other !== agent);
@@ -404,8 +404,8 @@ function deliver(
 }
 
 /**
- * True for a message that arrived during a turn in the mode `parallel`. The holder and all queued and waiting agents
- * are shown the message. It is held until one of them gets it mid-turn or with a prompt.
+ * True for a held message that arrived during a turn in the mode `parallel`, until the exchange closes. The holder and
+ * all queued and waiting agents are shown the message. It is held until one of them gets it mid-turn or with a prompt.
  */
 export function isObserved({ until }: Held): boolean {
   return until === 'exchange';

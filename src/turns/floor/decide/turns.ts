@@ -78,8 +78,8 @@ export function goOn(decision: DecisionBuilder): void {
 /**
  * Opens an exchange for the pending messages, or begins the rounds of the open exchange anew, if the order opens for
  * messages. Calls the agents that the messages name. A new message of a person, or an operator (`asked`), also ends a
- * stop or a reached limit of the exchange; a program's message does not. Without an available agent, the messages
- * become unrouted.
+ * stop or a reached limit of the exchange; a program's message does not. Without an available agent or a parked
+ * turn, the messages become unrouted.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
   if (pending(decision).length === 0) return;
@@ -190,7 +190,7 @@ export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }:
 
 /**
  * Applies the outcome of an injected message, also of a waiting turn with or without the floor. If that turn waits for
- * people and its agent did not get the message, ends the wait.
+ * a message and its agent did not get the message, ends the wait.
  */
 export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>): Refusal | null {
   const { agent, epoch, id, outcome } = command;
@@ -293,8 +293,8 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
 
 /**
  * Records that a message was edited or deleted, as a new line of the conversation. Adds no line for a held message
- * outside the conversation, nor for the deletion of a message that no agent got. A deleted message that is held is
- * ignored.
+ * outside the conversation, nor for the deletion of an open turn's message that no agent got. A deleted message that is
+ * held is ignored.
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';

@@ -97,7 +97,7 @@ export function tellTools(decision: DecisionBuilder, { agent, server, why }: Com
   return null;
 }
 
-/** Begins a run in the holder's turn, at its first tool call. */
+/** Begins a run in the holder's turn. */
 export function use(
   decision: DecisionBuilder,
   { maxTurns, requestedBy, prompt, output }: CommandOf<'use'>,
