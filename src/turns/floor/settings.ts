@@ -41,7 +41,7 @@ export const aboutSchema = z.strictObject({
   /** The step that makes the call. `steps`: the run's limit of steps. */
   step: z.number(),
   steps: z.number(),
-  /** The call's kind, with the tool's name if it differs, or an MCP tool and its server: `execute (Bash)`, `find (docs)`. */
+  /** The kind, with the tool's name if that differs, or an MCP tool and its server: `execute (Bash)`, `find (docs)`. */
   tool: z.string(),
   /** The call in short, such as `edit notes/b.txt`, if a short form is known. */
   call: z.string().exactOptional(),
