@@ -33,7 +33,7 @@ export function parseCall(argv: readonly string[]): Understood {
   return { ok: true, call: understood };
 }
 
-/** A usage line with more characters shows `[options]` in place of each option. */
+/** A usage line with more characters shows `[options]` in place of the options. */
 const LONGEST_USAGE = 90;
 
 /** Every command as it is typed, with a summary, for `--help` and the docs. */

@@ -146,7 +146,8 @@ type Message = z.output<typeof messageSchema>;
 /**
  * Prints the runs of an agent as they happen until `signal` aborts: streamed text as it comes, a line for each other
  * event. With `json`, prints each event as a line. Reopens a broken connection. Also ends, and prints why, when Conch
- * refuses, when events missed during a break were deleted, or when the first connection fails.
+ * refuses, when events missed during a break were deleted, when the first connection fails, or when another program
+ * answers.
  */
 export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSignal): Promise<ExitCode> {
   const token = await readToken(world);

@@ -40,7 +40,7 @@ import type { LoginCall } from './mcp-login.ts';
 import type { ServiceCall } from './service.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
 
-/** The options of the program `conch`. Each command takes some of them. */
+/** The options of the program `conch`. Each command lists the options that it takes. */
 export const OPTIONS = {
   json: new Option('--json', 'print JSON'),
   csv: new Option('--csv', 'print CSV'),
@@ -71,7 +71,7 @@ export const OPTIONS = {
   touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 
-/** The options typed in one command line of `conch`, with defaults for the rest. Each command reads some of them. */
+/** The options typed in one command line of `conch`, with defaults for the rest. */
 export const optionsSchema = z.object({
   json: z.boolean().default(false),
   csv: z.boolean().default(false),
@@ -432,8 +432,8 @@ export function ctlCall(words: readonly string[], { channel, json, help }: Optio
 }
 
 /**
- * Joins words into one command line. An empty word, and a word with spaces, are quoted. A single word, and a word with quotes, are not
- * changed.
+ * Joins words into one command line. An empty word, and a word with spaces, are quoted. A single word, and a word with
+ * quotes, are not changed.
  */
 export function operatorLine(words: readonly string[]): string {
   const [only, second] = words;

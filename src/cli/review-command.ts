@@ -55,8 +55,8 @@ const PRIVATE_CHANNEL = 'console:review';
 /**
  * Runs a review, prints its conversation and its outcome, and resolves with the exit code: 0 passed, 20 failed, stalled
  * or at a limit, 21 a person is needed, 130 cancelled, another code when the review could not be followed. The running
- * Conch runs the review. Without a running Conch, or when `resume` names a data folder, a private Conch runs the review
- * in a data folder of its own.
+ * Conch runs the review. A private Conch, in a data folder of its own, runs a new review without a running Conch, and a
+ * review whose data folder `resume` names.
  */
 export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
   const isFolder = call.resume !== null && existsSync(join(call.resume, 'conch.db'));

@@ -24,9 +24,9 @@ export type OfferFacts = {
 
 /**
  * Returns the always-allow rules to offer for a call that became a request, narrowest first. Returns none for a call of
- * several parts, after a rule that always asks, after a verdict by `members`, and when `facts` forbid offers. For calls
- * of an agent's own tools, offers cover a command whose words are all known, a host, or one path inside the folder.
- * Deleting, and commands that run code or name a path outside the folder, get none.
+ * several parts, after a rule that always asks, after a verdict by `members`, and when `facts` forbid offers. Of an
+ * agent's own tools, only calls about a command whose words are all known, a host, or one path inside the folder get
+ * offers. Deleting, and commands that run code or name a path outside the folder, get none.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;

@@ -75,7 +75,7 @@ function entryOf(list: Entry['place']['list'], index: number, text: string): Ent
 
 /**
  * For two rules of which `one` covers `other`: true when `one` decides first. The order is deny, `ask!`, ask, allow. In
- * one list, the wider rule decides first; of equal rules, the rule of `outer`, then the rule that stands first.
+ * one list, the wider rule counts as first; of equal rules, the rule of `outer`, then the rule that stands first.
  */
 function isBefore(one: Entry, other: Entry, outer: readonly Entry[]): boolean {
   const orderOf = ({ place }: Entry): number => LISTS.findIndex((list) => list === place.list);

@@ -233,8 +233,8 @@ function pathsIn(input: unknown): readonly string[] {
 }
 
 /**
- * Returns `..` for each file pattern that contains it, and the beginning of each absolute pattern. The patterns of
- * `Grep` match contents, not files.
+ * Returns `..` for each file pattern that contains it, and the beginning of each absolute pattern. The `pattern`
+ * of `Grep` matches contents, not files.
  */
 function patternsIn(input: unknown, name: string | null): readonly string[] {
   const patterns = stringsAt(input, PATTERN_KEY).filter(

@@ -18,7 +18,7 @@ export type ChannelPlan = {
 
 /** The plans of a configuration: settings and seats for the floor of each channel. */
 export type Plans = {
-  /** A hash of all plans. `null`: none, so each floor must always be compared with its plan. */
+  /** A hash of the configured channels' plans. `null`: none, so each floor must always be compared with its plan. */
   readonly word: string | null;
   readonly all: () => readonly ChannelPlan[];
   readonly of: (channel: ChannelId) => ChannelPlan | null;

@@ -91,7 +91,7 @@ export type CrewView = {
   /** The database's id, for buttons. */
   readonly store: string;
   readonly running: boolean;
-  /** What concerns the whole crew and needs a person, in words. */
+  /** Problems and questions of the whole crew, in words. */
   readonly problems: readonly string[];
   /** Why the crew is paused, and until when; `null` when it is not paused. */
   readonly paused: { readonly until: Instant; readonly why: string } | null;

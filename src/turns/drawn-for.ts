@@ -1,6 +1,6 @@
 /**
  * The question or turn that a button was drawn for: an open question, by its key, or a turn, by its store and epoch.
- * While nobody has the floor, `epoch` is that of the last grant or resume. Buttons that are not about the floor, such
+ * While nobody has the floor, `epoch` is the floor's last epoch. Buttons that are not about the floor, such
  * as those of crews, have another number in `epoch`, or 0.
  */
 export type DrawnFor =

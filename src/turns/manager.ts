@@ -27,18 +27,18 @@ export type ManagerPorts = {
   };
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Called after a person's message has reached a floor whose order is "review". */
+  /** Called after a person's message that is not ignored has reached a floor whose order is "review". */
   readonly opensReview?: (message: HumanMessage) => Promise<void>;
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
-  /** Takes the unposted draft of the holder, which is posted when the turn is interrupted. */
+  /** Takes the unposted draft of the holder. Called when a command breaks off the draft, so that it is posted. */
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   /** Called after each durable change of a floor. A recorded refusal is no change. */
   readonly changed: (change: Change) => void;
-  /** Called with errors that no caller gets, such as of a failed deadline. The deadline is tried again after 1 s. */
+  /** Called with errors that no caller gets, such as of a failed deadline. The deadline is tried again within 1 s. */
   readonly failed: (error: unknown) => void;
 };
 
-/** The change that one command made. */
+/** The change that the commands of one journal row made. */
 export type Change = {
   readonly channel: ChannelId;
   readonly at: Instant;
@@ -49,14 +49,14 @@ export type Change = {
 /** The posted text of a draft, and a promise for its storage. */
 export type Kept = { readonly text: string; readonly durable: Promise<void> };
 
-/** Number of floors to which settings and seats are applied at once. */
+/** The most floors to which settings and seats are applied at once. */
 const AT_ONCE = 50;
 
-/** Delay before a failed deadline is tried again, in milliseconds. */
+/** The longest delay before a failed deadline is tried again, in milliseconds. */
 const AGAIN_MS = 1_000;
 
 /**
- * Number of edits and deletions that are kept until their message arrives. Most concern messages from before Conch
+ * The most edits and deletions that are kept until their message arrives. Most concern messages from before Conch
  * joined.
  */
 const EARLY_KEPT = 1_000;
@@ -132,7 +132,7 @@ export class TurnManager {
     this.#early.delete(message.id);
   }
 
-  /** Routes a stored message. In the order "review", a person's message then also opens a review. */
+  /** Routes a stored message. In the order "review", then calls `opensReview`. */
   async route(message: HumanMessage): Promise<void> {
     const named = this.#ports.addressed(message.channel, message.text);
     const addressed = [...new Set([...message.addressed, ...named])];
@@ -151,8 +151,8 @@ export class TurnManager {
   }
 
   /**
-   * Prepares the floors after a start. Nothing is granted on a floor before its `catchUp` command. Resolves with the
-   * channels that need `bringBack`; resting floors under their current plan are left out.
+   * Prepares the floors after a start. Resolves with the channels that need `bringBack`. Nothing is granted in these
+   * channels before their `catchUp` command.
    */
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
@@ -170,7 +170,8 @@ export class TurnManager {
 
   /**
    * Applies the configured settings and seats of each channel (its plan) to its floor. A floor without a plan loses its
-   * configured seats. First applies `restart` or `disconnect` to a floor that has not had this command yet.
+   * configured seats. First applies `restart` or `disconnect` to a floor with a plan or seats that has not had this
+   * command yet.
    */
   async bringBack(channels: readonly ChannelId[], plans: Pick<Plans, 'of'>): Promise<void> {
     for (let from = 0; from < channels.length && this.#running; from += AT_ONCE) {
@@ -179,8 +180,8 @@ export class TurnManager {
   }
 
   /**
-   * Stores that all floors follow these plans, so that the next start skips the check. Does nothing without the plans'
-   * hash.
+   * Stores that all floors follow these plans, so that a start with the same plans skips the check. Does nothing
+   * without the plans' hash.
    */
   async settle(plans: Plans): Promise<void> {
     if (this.#running) await this.#plans.settle(plans);
@@ -195,7 +196,7 @@ export class TurnManager {
 
   /**
    * Called when these channels' platform is unreachable. Resting floors get `disconnect` just before their next
-   * command.
+   * command, unless their history is read without a gap before.
    */
   async lose(channels: readonly ChannelId[]): Promise<void> {
     const awake = new Set(this.#ports.store.floors.awake());
@@ -210,7 +211,7 @@ export class TurnManager {
     else await this.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
   }
 
-  /** Called when a channel shows a draft, which is stored within a second. */
+  /** Called when a channel shows a draft, which is stored within a second unless posted before. */
   shown(channel: ChannelId, draft: () => TurnDraft | null): void {
     this.#drafts.shown(channel, draft);
   }
@@ -318,7 +319,7 @@ export class TurnManager {
     this.#meeting = false;
   }
 
-  /** Handles deadlines until none that has passed is left: more can pass while commits are written. */
+  /** Handles passed deadlines until only failed ones are left: more can pass while commits are written. */
   async #round(): Promise<void> {
     const vain = new Map<ChannelId, number>();
     for (;;) {
@@ -376,8 +377,8 @@ class ShownDrafts {
   readonly #alarm: Alarm;
   readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
   /**
-   * Channels whose draft is stored or being stored. Each stored draft has its own object, so that the end of an earlier
-   * deletion does not remove the entry of a newer draft.
+   * Channels whose draft may be stored; not those with a draft from before a restart that was not read yet. Each stored
+   * draft has its own object, so that the end of an earlier deletion does not remove the entry of a newer draft.
    */
   readonly #kept = new Map<ChannelId, object>();
   #running = true;
@@ -497,7 +498,7 @@ class KnownPlans {
   }
 
   /**
-   * Returns the channels that a start must bring back: channels whose floor does not rest under its current plan, whose
+   * Returns the channels that need `bringBack`: channels whose floor does not rest under its current plan, whose
    * plan forbids rest at a start, or whose floor rests without a plan. Returns none when the stored hash is that of the
    * plans. Deletes another stored hash.
    */

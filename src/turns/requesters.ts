@@ -25,8 +25,8 @@ const SOMEBODY: Requester = { id: '', name: 'somebody' };
 /**
  * The authors of all messages that a turn was given. A turn granted without messages, as after a hand-over, also has
  * the authors of the messages that agents got last before it: with a prompt, or injected since. A turn that an operator
- * granted without messages has only the authors of its own later messages. `SOMEBODY` is added when the search finds no
- * grant or resume with messages.
+ * caused without messages has only the authors of its own later messages. `SOMEBODY` is added when the search for
+ * earlier messages finds no grant or resume with messages, and stands for each unknown author.
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
   const found = [...givenTo(floor === null ? null : findTurn(floor, agent))];

@@ -49,12 +49,12 @@ export type ToolCallRow = {
   readonly digest: string;
   /** Digest of the server's definition of the tool; `null` for tools without a server. */
   readonly definition: string | null;
-  /** The approval's id; `null` when people were not asked. */
+  /** The id of the approval by which people decide or decided about the call; `null` for none. */
   readonly approval: string | null;
   readonly decision: CallDecision;
   /**
-   * Text of the rule behind the decision; `null` for none. The text `unasked` means that the agent ran the call without
-   * asking.
+   * Text of the rule that allowed or denied the call, or that required approval; `null` for none. The text `unasked`
+   * means that the agent ran the call without asking.
    */
   readonly rule: string | null;
   /** Id of the always-allow rule that allowed the call; `null` for none. */

@@ -16,7 +16,7 @@ export type ReviewStand = {
   readonly primary: AgentId;
   readonly iteration: number;
   readonly allowed: number;
-  /** The agent whose turn it is; `null` between two turns and while the review waits. */
+  /** The agent whose turn it is; `null` between two turns, while the review waits, and after its end. */
   readonly agent: AgentId | null;
   readonly purpose: 'work' | 'review' | 'repair' | 'answers' | null;
   /** True while the work is reviewed again, because it changed during the last review. */
@@ -70,7 +70,7 @@ export type FloorView = {
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
-    /** The holder's request for approval. Operators answer with /allow, /answer or /reject and its number. */
+    /** The holder's request for approval. People answer with /allow, /answer or /reject and its number. */
     readonly approval: Question | null;
   } | null;
   readonly seats: readonly {

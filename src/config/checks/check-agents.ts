@@ -14,7 +14,7 @@ type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
 
 /**
  * Checks the backend of each agent and crew against the file, the environment and this machine: addresses, keys,
- * models, commands, folders, variables. Reports agents among the approvers. Of a backend that the schema refuses,
+ * models, commands, folders, variables. Reports approvers who cannot approve. Of a backend that the schema refuses,
  * checks only settings that keep an agent from asking for approval.
  */
 export const checkAgents = (draft: Draft, around: Around, tell: Tell): void => {

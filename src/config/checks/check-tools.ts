@@ -18,8 +18,8 @@ export const checkRules = (draft: Draft, tell: Tell): void => {
   const agents = agentsAndCrews(draft);
   const ids = Object.keys(mcp);
   const kinds = agents.map(({ backend }) => backend.kind);
-  // Coding and remote agents may have tool servers of their own. With such agents, an unknown server in a rule is a
-  // mistake only if its name resembles a known one.
+  // Coding and remote agents may have tool servers of their own. With such agents, or without a model, an unknown
+  // server in a rule is a mistake only if its name resembles a known one.
   const isAll = kinds.includes('llm') && !kinds.some((kind) => kind === 'acp' || kind === 'remote');
   const check = (lists: ToolLists | null, isSure: boolean, at: Tell) => {
     if (lists === null) return;

@@ -46,7 +46,7 @@ export type CommandRow = {
   readonly summary: string;
   readonly arguments: readonly Argument[];
   readonly options?: readonly CommandOption[];
-  /** Who may use the command: everybody (`read`) or operators (`operate`). */
+  /** Who may use the command: everybody (`read`), or operators and the approvers of a request (`operate`). */
   readonly needs: 'read' | 'operate';
   /** Set when the command only shows something if it has no arguments: then everybody may use it. */
   readonly withoutArguments?: 'read';

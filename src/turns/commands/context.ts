@@ -94,7 +94,7 @@ export type ReviewCommands = {
   export(request: Request): Answer;
   /** Shows what changed since the newest verdict; before the first verdict, since the work began. */
   diff(request: Request): Promise<Answer>;
-  /** The agents of the reviews that messages open in a channel; `null` when the configuration names none. */
+  /** The agents of the reviews that messages open in a channel; `null` unless the configuration names both. */
   agents(channel: ChannelId): { readonly primary: AgentId; readonly reviewer: AgentId } | null;
   cancel(request: Request): Promise<Answer>;
   accept(request: Request): Promise<Answer>;
@@ -103,7 +103,7 @@ export type ReviewCommands = {
   more(request: Request): Promise<Answer>;
 };
 
-/** Commands about trust in agents' folders. */
+/** Commands about trust in agents' folders. A decision for a worker counts for its whole crew. */
 export type TrustCommands = {
   /** Trusts the files with this id for an agent. Without the id, only shows the files. Refuses an outdated id. */
   trust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
@@ -114,7 +114,7 @@ export type TrustCommands = {
   distrust(agent: AgentId, id: string | null, request: Pick<Request, 'channel' | 'person'>): Promise<Answer>;
   /**
    * Returns the files in an agent's folder and whether they are trusted, in one line. Returns `null` for an agent
-   * without a local folder.
+   * without a trust check.
    */
   status(agent: AgentId): Promise<string | null>;
 };

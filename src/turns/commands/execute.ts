@@ -267,7 +267,10 @@ function ofReviews(run: (reviews: ReviewCommands, call: Call) => Answering): Run
   });
 }
 
-/** Changes the trust in an agent's folder. After "distrust" the agent is restarted, which ends its sessions at once. */
+/**
+ * Changes the trust in an agent's folder. After a successful "distrust" the agent is restarted, which ends its sessions
+ * at once.
+ */
 function trusts(verb: 'trust' | 'distrust'): Run {
   return onAgent(async (call, agent) => {
     const { trust, roster } = call.context;
