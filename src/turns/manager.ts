@@ -30,7 +30,7 @@ export type ManagerPorts = {
   /** Called after a person's message that is not ignored has reached a floor whose order is "review". */
   readonly opensReview?: (message: HumanMessage) => Promise<void>;
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
-  /** Takes the unposted draft of the holder. Called when a command breaks off the draft, so that it is posted. */
+  /** Takes the unposted draft of the holder. Called before a command that breaks off the draft, to post the draft. */
   readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   /** Called after each durable change of a floor. A recorded refusal is no change. */
   readonly changed: (change: Change) => void;
@@ -151,8 +151,8 @@ export class TurnManager {
   }
 
   /**
-   * Prepares the floors after a start. Resolves with the channels that need `bringBack`. Nothing is granted in these
-   * channels before their `catchUp` command.
+   * Prepares the floors after a start. Resolves with the channels that need `bringBack`. Nothing is granted on a floor
+   * with work in progress before its `catchUp` command.
    */
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
@@ -195,8 +195,8 @@ export class TurnManager {
   }
 
   /**
-   * Called when these channels' platform is unreachable. Resting floors get `disconnect` just before their next
-   * command, unless their history is read without a gap before.
+   * Called when these channels' platform is unreachable, or their history is not read yet. Resting floors get
+   * `disconnect` just before their next command, unless `heard` reports their history without a gap before.
    */
   async lose(channels: readonly ChannelId[]): Promise<void> {
     const awake = new Set(this.#ports.store.floors.awake());
@@ -205,7 +205,10 @@ export class TurnManager {
     await Promise.all(others.filter((id) => awake.has(id)).map((id) => this.apply(id, { type: 'disconnect' })));
   }
 
-  /** Called when a channel's history was read. `gap`: why a part of it could not be read; `null` for no gap. */
+  /**
+   * Called when a channel's history was read, or need not be read. `gap`: why a part of the history could not be read;
+   * `null` for no gap.
+   */
   async heard(channel: ChannelId, gap: string | null): Promise<void> {
     if (gap === null && this.#untold.get(channel) === 'disconnect') this.#untold.delete(channel);
     else await this.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });

@@ -31,7 +31,10 @@ export type ToolCallRow = {
   readonly run: string;
   /** The task of the run: the id of its review, or words for its turn or its background task. */
   readonly task: string;
-  /** Id of the person or program that caused the run; '' when unknown, `null` when an operator granted the turn. */
+  /**
+   * Id of the person or program that caused the run; '' when unknown. `null` when an operator caused the turn, or the
+   * start of the run was pruned.
+   */
   readonly requestedBy: string | null;
   readonly step: number;
   readonly call: string;

@@ -86,7 +86,7 @@ export type FloorView = {
   /** Agents that are not started, with the files to decide about; absent for none. */
   readonly trust?: readonly TrustQuestion[];
   readonly task?: TaskParts;
-  /** Turns since usage was last reset, and their limit; `null` while no exchange is open. */
+  /** Turns that count since usage was last reset, and their limit; `null` while no exchange is open. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
   /** Obstacles to a grant now. Empty: nothing blocks a grant. */
   readonly obstacles: readonly Obstacle[];
