@@ -18,7 +18,7 @@ export type OfferFacts = {
   readonly tainted: boolean;
   /** True when the configuration trusts the tool's server. */
   readonly trusted: boolean;
-  /** False when the server says that the tool destroys nothing; absent when unknown. */
+  /** False when the server says that the tool destroys nothing; true or absent when unknown. */
   readonly destructive?: boolean;
 };
 

@@ -44,20 +44,20 @@ export type ToolCallRow = {
   readonly source: 'conch' | 'agent';
   /** Name and version of the agent's program; `null` when unknown, or when Conch ran the call. */
   readonly program: string | null;
-  /** The agent's session: a turn's epoch, or a background run's number. */
+  /** The agent's session: a turn's epoch, or the number of a session of a background run. */
   readonly session: string;
   /** The id that the agent gave the call; `null` for none. */
   readonly agentCall: string | null;
   /** Digest of tool, definition and input; for a call that the agent carries out, also of the request's text. */
   readonly digest: string;
-  /** Digest of the server's definition of the tool; `null` for tools without a server. */
+  /** Digest of the server's definition of the tool; `null` for a server's question to people, and without a server. */
   readonly definition: string | null;
   /** The id of the approval by which people decide or decided about the call; `null` for none. */
   readonly approval: string | null;
   readonly decision: CallDecision;
   /**
-   * Text of the rule that allowed or denied the call, or that required approval; `null` for none. The text `unasked`
-   * means that the agent ran the call without asking.
+   * Text of the rule that matched the call, or of the always-allow rule that the decision added; `null` for none. The
+   * text `unasked` means that the agent ran the call without asking.
    */
   readonly rule: string | null;
   /** Id of the always-allow rule that allowed the call; `null` for none. */

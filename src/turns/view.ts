@@ -25,7 +25,7 @@ export type ReviewStand = {
   readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
   /** `null` while the review runs. */
   readonly outcome: { readonly kind: string; readonly why: string } | null;
-  /** The model that both agents use. Absent: they use two, or it is not known. */
+  /** The model that both agents used at the start. Absent: they used two, or a model is not known. */
   readonly sameModel?: string;
 };
 
