@@ -92,12 +92,12 @@ export type AnnouncementTexts = {
   readonly [Other in Exclude<Kind, 'limit' | 'approval'>]: string | false;
 } & {
   readonly approval: Readonly<Record<keyof typeof QUESTION_TEXTS, string>>;
-  /** Texts for a budget that is used up, by budget; `false`: none is posted. */
+  /** Texts for a reached limit, by the limit's name; `false`: none is posted. */
   readonly limit: Readonly<typeof LIMIT_TEXTS> | false;
 };
 
 /**
- * Merges the file's texts with the built-in ones. A `limit` text of the file's own replaces the texts of all budgets.
+ * Merges the file's texts with the built-in ones. A `limit` text of the file's own replaces the texts of all limits.
  * An `approval` text of its own replaces the texts of all kinds of request.
  */
 export function completeTexts({ limit = LIMIT, approval = false, ...own }: OwnTexts): AnnouncementTexts {

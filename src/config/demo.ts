@@ -3,7 +3,7 @@ import { programBeside } from '../lib/installation.ts';
 
 /**
  * The agents of a configuration without agents: a product manager, a developer and a tester. They play scripts, unless
- * the environment names a model and the packages for models are installed.
+ * `demoModel` finds a model in the environment and the packages for models are installed.
  */
 export const DEMO_AGENTS = [
   {

@@ -94,7 +94,7 @@ function comesFromElsewhere(part: UsePart, server: ServerFacts): boolean {
   }
 }
 
-/** True when the input has only the keys `todos` and `plan`: the agent's own list of tasks. */
+/** True when the input has keys, and none but `todos` and `plan`: the agent's own list of tasks. */
 function isOwnList(about: UsePart['about']): boolean {
   return about.of === 'input' && about.keys.length > 0 && about.keys.every((key) => /^(?:todos|plan)$/.test(key));
 }

@@ -67,7 +67,7 @@ const MOST_IN_VAIN = 3;
 /** The entry point of all floors. Keeps one alarm for the earliest deadline of all channels. */
 export class TurnManager {
   readonly #ports: ManagerPorts;
-  /** How long, in total, Conch's process was suspended or blocked, as far as the floors were told. In milliseconds. */
+  /** The total standstill of Conch's process when the floors were last told, else at the start. In milliseconds. */
   #stoodStillMs: number;
   readonly #alarm: Alarm;
   readonly #signs: Signs;
@@ -122,7 +122,8 @@ export class TurnManager {
 
   /**
    * Stores a message of a person or a program, and routes the message in the same commit. A message that is known
-   * changes nothing. An edit or a deletion that arrived before its message is applied.
+   * changes nothing. An edit that arrived before its message is applied. A message whose deletion arrived before is
+   * dropped.
    */
   async receive(message: HumanMessage): Promise<void> {
     const latest = amendedBy(this.#early.get(message.id), message);
