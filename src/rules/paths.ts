@@ -10,7 +10,10 @@ export type WorkPlace = {
   readonly shown?: string;
   /** The names in a folder; none by default. */
   readonly namesIn?: (folder: string) => readonly string[];
-  /** Conch's own configuration files, and its data folder or entries of it: absolute paths, with and without resolved links. */
+  /**
+   * Conch's own configuration files, and its data folder or entries of it: absolute paths, with and without resolved
+   * links.
+   */
   readonly own?: { readonly config: readonly string[]; readonly data: readonly string[] };
 };
 

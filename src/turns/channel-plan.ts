@@ -40,7 +40,7 @@ export function planWord({ settings, seats }: Pick<ChannelPlan, 'settings' | 'se
   return once(WORDS, [settings, seats], () => hash('sha256', canonical({ settings, seats }), 'base64url'));
 }
 
-/** The hash of all plans of a configuration and of their setting `threads`. */
+/** The hash of the plans and of the setting `threads` of all channels of a configuration. */
 export function plansWord({ channels }: Pick<Config, 'channels'>): string {
   const all = createHash('sha256');
   let [alike, ids] = [channels[0], ''];
