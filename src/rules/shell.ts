@@ -19,8 +19,9 @@ type ShellReading = {
  * and `*` or `?`, joined by `&&`, `||`, `;`, `|`, `|&`, `&` or line feeds, also with `!`, `time`, `2>&1` or
  * `>/dev/null`. `parts` is `null` for all other texts, such as substitutions, variables, braces, brackets,
  * here-documents, assignments, compound commands, redirection of files, invisible characters, syntax errors, empty and
- * long texts. `asWritten`: the text is of a rule, and this is all. For other texts, `parts` is also `null` for `eval` and the like. It is also `null` for a pattern
- * that may match a file named like an option, unless every option of the program is safe.
+ * long texts. `asWritten`: the text is of a rule, and this is all. For other texts, `parts` is also `null` for `eval`
+ * and the like. It is also `null` for a pattern that may match a file named like an option, unless every option of the
+ * program is safe.
  */
 export function readShell(text: string, asWritten = false): ShellReading {
   const script = isSmall(text) ? parse(text) : null;

@@ -131,8 +131,8 @@ export type CommandContext = {
   /** Returns why the platform accepts no messages in a channel now, or `null` when it does. */
   suspended?(channel: ChannelId): string | null;
   /**
-   * Returns a new seat for an agent that the channel's configuration does not list. Returns `null` when the agent
-   * cannot be added.
+   * Returns the settings of a seat for an agent, also for one that the channel's configuration does not list. Returns
+   * `null` when the agent cannot be added.
    */
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
   readonly runs?: RunCommands;
