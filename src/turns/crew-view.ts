@@ -25,7 +25,7 @@ export type CrewWorkerView = {
   readonly maxSteps: number;
   /** Tool steps inside the step that is under way; `null` without such a step or without tools. */
   readonly toolSteps: number | null;
-  /** The last commit, and how much the worker's branch changes, in words; empty before the first commit. */
+  /** The last commit that main lacks, and how much the worker's branch changes, in words; empty without one. */
   readonly work: string;
   readonly tokens: number;
   readonly costMicros: number;
@@ -102,7 +102,7 @@ export type CrewView = {
   readonly tokens: number;
   readonly costMicros: number;
   readonly unpriced: boolean;
-  /** The verdict of the last tests of the main branch; `null` before the first ones. */
+  /** The last verdict on a commit of main. `accepted`: by a person. `null`: no verdict, so main must be tested. */
   readonly base: 'green' | 'red' | 'none' | 'accepted' | null;
   /** How often the tests of workers' work had each result. `flaky`: green at the second try. */
   readonly tests: Readonly<Record<'green' | 'flaky' | 'red' | 'none', number>>;

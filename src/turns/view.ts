@@ -41,7 +41,7 @@ export type ReviewView = ReviewStand & {
     readonly reappeared: number;
     readonly hasEnded: boolean;
   }[];
-  /** The open findings, at most 50. `reason`: why the primary agent disputes the finding. */
+  /** The open findings, at most 50. `reason`: why the primary agent last disputed the finding. */
   readonly findings: readonly {
     readonly id: string;
     readonly severity: string;
