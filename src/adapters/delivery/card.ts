@@ -17,7 +17,7 @@ import { valuesListed } from '../../turns/text/form.ts';
 /** One button: its label, its command line, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
   /**
-   * What a press of the button shows, instead of running the button's command line. Absent: a press runs the line. A
+   * What a press of the button shows. Absent, or when no form can be shown: a press runs the button's command line. A
    * platform may leave out a button with `opens`.
    */
   readonly opens?: ButtonOpens;
@@ -133,8 +133,8 @@ function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => strin
 }
 
 /**
- * The key on the buttons of a question that has no key. A press of these buttons is refused; people type the question's
- * number.
+ * The key on the buttons of a question that has no key. A press of these buttons is refused, except "Whole input";
+ * people type the question's number.
  */
 const NO_KEY = '-';
 

@@ -62,7 +62,8 @@ export class ChannelAccess {
   }
 
   /**
-   * Called when a call to the platform for the channel failed. Checks the channel if the error says that it is closed.
+   * Called when a call to the platform for the channel failed. Checks the channel if the error says that it is closed,
+   * and if the channel is not marked as closed yet.
    */
   failed(channel: ChannelId, error: unknown): void {
     const why = this.#ports.whyClosed(error);

@@ -231,7 +231,7 @@ type OutboxSenderPorts = {
 const SCANS = 2;
 const SCAN_GAP_MS = 3_000;
 
-/** Added to a text that is posted again although the first attempt may have succeeded. */
+/** Added to an agent's text that is posted again because the history cannot be read. */
 const DOUBT = '\n(possible repeat)';
 
 /**
@@ -377,7 +377,7 @@ async function searchFor(adapter: ChatAdapter, post: OutgoingPost, channel: Chan
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
-    // The channel does not exist, so the post is not in it: the delivery fails.
+    // A channel that is gone does not hold the post: the error counts as a refusal of the post.
     if (error instanceof ChatError && error.channelIsGone) throw error;
     if (error instanceof ChatError && error.fault === 'refused' && !isRetried(error))
       return { unreadable: error.message };

@@ -11,7 +11,7 @@ export type CrewCard = {
   readonly text: string;
   /** Groups of buttons, each for one worker, one proposed ticket, or the whole crew. */
   readonly buttons: readonly (readonly CardButton[])[];
-  /** One key for each worker that waits for people: the worker's name, and when the wait began. */
+  /** One key for each worker that waits for people: the worker's name and its `since`. */
   readonly asks: readonly string[];
   /** Whether the crew runs or has tickets in work. */
   readonly isBusy: boolean;

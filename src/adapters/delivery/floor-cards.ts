@@ -85,7 +85,7 @@ type State = {
   /** True when a card of unknown id may be in the channel. */
   isUnclear: boolean;
   isRefused: boolean;
-  /** True while the card waits until no post of the channel is being sent, edited or searched. */
+  /** True while the card waits until no post of the channel is being sent, edited, searched or retried. */
   isWaiting: boolean;
   failures: number;
   timer: Timer | null;
@@ -127,8 +127,7 @@ export class FloorCards {
   }
 
   /**
-   * Called when a message other than the card appears in the channel. Moves a card with more than 10 messages below it
-   * to the end.
+   * Counts one more message below the card. Moves a card with more than 10 messages below it to the end of the channel.
    */
   countBelow(channel: ChannelId): void {
     const state = this.#stateOf(channel);

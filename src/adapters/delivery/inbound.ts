@@ -14,8 +14,8 @@ const WAITING_LIMIT = 500;
 const AGAIN = { firstMs: 250, longestMs: 15_000 };
 
 /**
- * Carries out the actions that store the incoming events of each channel: in order, one at a time. Retries each action
- * until it succeeds.
+ * Carries out the actions for the incoming events of each channel: in order, one at a time. Retries each action until
+ * it succeeds.
  */
 export type InboundQueue = {
   /** Returns whether the channel's queue has room for another action. */
@@ -64,7 +64,7 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
 }
 
 /**
- * How long a deduplicator remembers a key, in milliseconds: 15 minutes. Platforms repeat an event for about 5 minutes.
+ * How long a deduplicator remembers a key, in milliseconds: 15 minutes. Slack repeats an event for about 5 minutes.
  */
 const REMEMBERED_MS = 15 * 60_000;
 const REMEMBERED = 50_000;

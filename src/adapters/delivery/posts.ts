@@ -22,8 +22,8 @@ const INTERVAL_MS = 1_500;
 /** How long to wait before a draft is shown. A text that is posted within this time needs no draft. */
 const FIRST_AFTER_MS = 500;
 /**
- * How long a draft stays after its text became blank or `null`, in milliseconds. A post or more text within this time
- * keeps it.
+ * How long a draft stays after its text became blank or `null`, in milliseconds. More text within this time keeps the
+ * draft.
  */
 const LINGER_MS = 3_000;
 const STOP_MS = 2_000;
@@ -199,7 +199,7 @@ const PLACES_KEPT = 10_000;
 export class Posts {
   readonly #ports: PostsPorts;
   readonly #newest = new BoundedMap<ChannelId, MessageId>(PLACES_KEPT);
-  /** Drafts that an edit of unknown outcome may have turned into a post, by the post's outbox id. */
+  /** Drafts whose edit into a post failed with a `ChatError` other than a refusal, by the post's outbox id. */
   readonly #adopted = new BoundedMap<string, MessageRef>(ADOPTED_KEPT);
 
   readonly #sending = new Set<ChannelId>();
@@ -208,7 +208,10 @@ export class Posts {
     this.#ports = ports;
   }
 
-  /** Returns whether the channel's last post is being sent, or failed with a `ChatError` other than a refusal. */
+  /**
+   * Returns whether the channel's last post is being sent, or failed with a `ChatError` other than a refusal. After such
+   * a failure, a search that finds the post or is refused makes the answer false.
+   */
   isSending(channel: ChannelId): boolean {
     return this.#sending.has(channel);
   }
@@ -483,7 +486,10 @@ export class StaleMessages {
     else this.#pendingSearches.set(channel, left);
   }
 
-  /** Stores the id of the last message before the first draft or card: the next search starts after it. */
+  /**
+   * Stores the id of the last of Conch's messages before the first draft or card, or of the last one if all are posts.
+   * The next search starts after that message.
+   */
   async #mark(key: string, own: readonly OwnMessage[]): Promise<void> {
     const first = own.findIndex(({ kind }) => kind !== 'post');
     const last = (first === -1 ? own : own.slice(0, first)).at(-1);

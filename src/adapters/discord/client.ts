@@ -60,9 +60,9 @@ export type Call = {
   readonly route: `/${string}`;
   readonly channel: ChannelId;
   /**
-   * The purpose of the request in a few words, which error messages contain. If Discord refuses the request for lack of
-   * rights, and the request is not by webhook, later requests with this purpose in this channel fail for up to 10
-   * minutes.
+   * The purpose of the request in a few words, which error messages contain. After Discord refused a request
+   * with 401 or 403, except for a blocked reaction, later requests with this purpose in this channel fail for up to 10
+   * minutes. Requests by webhook neither cause this nor fail by it.
    */
   readonly what: string;
   /** True: a 401 or 403 for this request does not block later requests. */

@@ -139,7 +139,7 @@ export class Connection {
     }
   }
 
-  /** Stores the session for the next start, and closes the connection. Waits at most 3 s for the close. */
+  /** Stores the sessions for the next start, and closes the connection. Waits at most 3 s for the close. */
   async stop(): Promise<void> {
     this.#ending.abort();
     this.#first.resolve();

@@ -12,8 +12,8 @@ import { defined } from '../../lib/defined.ts';
 /** Discord's limit for the content of one message, in UTF-16 units. */
 const CONTENT_LIMIT = 2_000;
 /**
- * The longest text of one post, in UTF-16 units. The rest up to Discord's limit of 2,000 is for a name in front (86),
- * the marks of a late and repeated post (80), and links that are written out.
+ * The longest text of a post without a file, in UTF-16 units. The rest up to Discord's limit of 2,000 is for a name in
+ * front (86), the marks of a late and repeated post (80), and links that are written out.
  */
 export const TEXT_LIMIT = 1_800;
 /** An agent's text longer than this is attached as a file, and its beginning is shown. In UTF-16 units. */
@@ -120,7 +120,7 @@ export function customId(
   return `conch${mark ?? (opens === undefined ? ':' : OPENS[opens.what])}${drawnFor}:${line}`;
 }
 
-/** Reads the command line and `drawnFor` from a button's id; `null` for an id that is not Conch's. */
+/** Parses a button's id; `null` for an id that is not Conch's. */
 export function readCustomId(text: string): PressedButton | null {
   const [, letter, drawnFor = '', line = ''] = ID.exec(text) ?? [];
   const opens = WHAT.find((each) => OPENS[each] === letter);
@@ -190,8 +190,8 @@ export function textFile({ name, text }: { readonly name: string; readonly text:
 }
 
 /**
- * Returns whether two contents are equal, apart from the marks of late or repeated posts, white space and invisible
- * characters.
+ * Returns whether two contents are equal in the Unicode form NFC, apart from the marks of late or repeated posts, white
+ * space and invisible characters.
  */
 export function sameContent(one: string, other: string): boolean {
   return comparable(one) === comparable(other);

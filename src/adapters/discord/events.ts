@@ -66,7 +66,7 @@ const CHANGES_KEPT = 1_000;
 type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<unknown>;
 type EventContext = EventsPorts & {
   readonly push: Push;
-  /** The newest change of the last 1,000 changed messages. An edit or deletion may arrive before its message. */
+  /** The last received change of the last 1,000 changed messages. An edit or deletion may arrive before its message. */
   readonly changes: BoundedMap<MessageId, MessageChange>;
 };
 type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;

@@ -125,7 +125,8 @@ export function prefixOf(speaker: Named): string {
 }
 
 /**
- * Returns whether two shown names are equal, apart from white space and invisible characters, which Discord changes.
+ * Returns whether two shown names are equal in the Unicode form NFKC, apart from white space and invisible characters.
+ * Discord changes such characters.
  */
 export function sameName(one: string, other: string): boolean {
   return plain(one) === plain(other);
@@ -224,7 +225,7 @@ export class Webhooks {
 
   /**
    * Returns the webhook of a channel and its threads; `null` when the bot itself must post. Rejects with a `ChatError`
-   * when the search for a webhook failed; nothing was posted then.
+   * when the search for a webhook failed without a refusal; nothing was posted then.
    */
   async of(channel: ChannelId): Promise<Webhook | null> {
     if (!this.#ports.enabled) return null;
@@ -251,7 +252,7 @@ export class Webhooks {
     else log.warn({ channel, webhook: webhook.id }, 'a webhook was deleted or its token changed; another one is used');
   }
 
-  /** Called when permissions may have changed: `of` looks for a webhook of the channel again. */
+  /** Called when permissions may have changed. Where the bot itself posts, `of` looks for a webhook again. */
   reopen(channel: ChannelId): void {
     const own = platformChannel(channel);
     for (const [id, state] of this.#states) if (id === own || state.users.has(channel)) state.withoutUntil = 0;

@@ -70,7 +70,7 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, dra
   }
 }
 
-/** Returns why a person is not allowed to run a command line. `null`: no refusal, or the check failed. */
+/** Returns why a person's command line or button is refused. `null`: no refusal, or the check failed. */
 export async function commandRefusal(
   ports: CommandPorts,
   user: string,

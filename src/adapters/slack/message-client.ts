@@ -283,7 +283,7 @@ const AFTER_POST_MS = 2_000;
 const STATUS = 'assistant.threads.setStatus';
 const SESSION = 'agents.sessions.setStatus';
 
-/** Error codes after which Conch does not call a method of Slack again until the next start. */
+/** Error codes after which Conch does not call a status method of Slack again until the next start. */
 const USELESS = new Set([
   'unknown_method',
   'missing_scope',

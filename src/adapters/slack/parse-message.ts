@@ -122,7 +122,7 @@ export function isOwn(message: SlackMessage, self: Self): boolean {
   return isAnonymous && (message.metadata?.event_type ?? '').startsWith('conch_');
 }
 
-/** Returns a message with its author and text; `null` when it names no author. */
+/** Returns a message with its author and text; `null` when it names no author and has not the subtype `bot_message`. */
 export function saidOf(message: SlackMessage & { readonly channel: string }): Said | null {
   const { user, bot_id: bot } = message;
   const by = user ?? bot ?? (message.subtype === 'bot_message' ? 'webhook' : null);
