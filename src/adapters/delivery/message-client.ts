@@ -64,8 +64,8 @@ export type ClientLimits = {
 /**
  * Writes, edits, removes and finds Conch's messages on a platform, and shows receipts. No write is repeated after a
  * wait; a refused message may be sent again at once, in another form. Methods reject with a `ChatError`. Its fault is
- * `unclear` only when the platform may have executed the call. Ids have the form that the outbox stores. Of two ids of a
- * channel, the longer one is later; of equally long ones, the greater.
+ * `unclear` only when the platform may have executed the call. Ids have the form that the outbox stores. Of two ids of
+ * a channel, the longer one is later; of equally long ones, the greater.
  */
 export type MessageClient = {
   readonly limits: ClientLimits;
@@ -100,7 +100,7 @@ export type MessageClient = {
 export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
   /** Removes drafts and finds cards of earlier processes. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
-  /** Called when a message by somebody other than Conch appears in the channel, or in a thread that shares the floor. */
+  /** Called when a message by somebody other than Conch appears in the channel or a thread that shares its floor. */
   readonly seen: (channel: ChannelId) => void;
   /** Called when calls that the channel refused can be tried again. */
   readonly reopened: (channel: ChannelId) => void;

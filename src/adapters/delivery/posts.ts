@@ -209,8 +209,8 @@ export class Posts {
   }
 
   /**
-   * Returns whether the channel's last post is being sent, or failed with a `ChatError` other than a refusal. After such
-   * a failure, a search that finds the post or is refused makes the answer false.
+   * Returns whether the channel's last post is being sent, or failed with a `ChatError` other than a refusal. After
+   * such a failure, a search that finds the post or is refused makes the answer false.
    */
   isSending(channel: ChannelId): boolean {
     return this.#sending.has(channel);

@@ -60,8 +60,8 @@ class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
   /**
-   * The webhook that posted each message. `null`: one of Conch's webhooks that cannot be used now. Missing: the bot itself
-   * counts as author.
+   * The webhook that posted each message. `null`: one of Conch's webhooks that cannot be used now. Missing: the bot
+   * itself counts as author.
    */
   readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
 
