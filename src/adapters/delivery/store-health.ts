@@ -27,8 +27,8 @@ const TEXTS = {
 const RESOLVED = '✅ Conch can write again.';
 
 /**
- * Warns people when the store cannot be written. Each channel gets one message or notice, sent directly, because the
- * outbox is in the store. Tells people when a test write succeeds again.
+ * Warns people when the store cannot be written. Each configured channel gets at most one message or notice, sent
+ * directly, because the outbox is in the store. Tells people when a test write succeeds again.
  */
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;
