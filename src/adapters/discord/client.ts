@@ -36,8 +36,8 @@ export type DiscordSettings = Config['adapters']['discord'];
 const TIMEOUT_MS = 15_000;
 
 /**
- * Returns discord.js's REST client without its hidden retries and waits. A rate limit is an error at once. `apiUrl` has
- * no version: "http://127.0.0.1:8080/api"; `null`: Discord's own.
+ * Returns discord.js's REST client without its retries and its waits for rate limits. A rate limit is an error at once.
+ * `apiUrl` has no version: "http://127.0.0.1:8080/api"; `null`: Discord's own.
  */
 export function createClient(options: {
   readonly token: string;

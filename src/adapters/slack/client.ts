@@ -41,7 +41,7 @@ type ClientOptions = {
   readonly fetch?: NonNullable<WebClientOptions['fetch']>;
 };
 
-/** Returns Slack's Web API client without its own retries, waits and logs. */
+/** Returns Slack's Web API client without its own retries, waits for rate limits, and logs. */
 export function createClient({ token, apiUrl, fetch }: ClientOptions): WebClient {
   return new WebClient(token, {
     ...clientOptions(apiUrl),
@@ -51,7 +51,7 @@ export function createClient({ token, apiUrl, fetch }: ClientOptions): WebClient
   });
 }
 
-/** Returns the options of a Slack client: the address, a time limit, no retries and no waits. */
+/** Returns the options of a Slack client: the address, a time limit, no retries and no waits for rate limits. */
 export function clientOptions(apiUrl: ClientOptions['apiUrl']): WebClientOptions {
   return {
     ...(apiUrl === null ? {} : { slackApiUrl: apiUrl }),
