@@ -110,7 +110,7 @@ export type Intake = {
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
   /**
    * Returns why a command line is refused: the person lacks permission, or the button is outdated. Otherwise `null`,
-   * also for a line that cannot be parsed.
+   * also for a line that cannot be parsed. Whether a button's turn is over, only `command` checks.
    */
   refusal(channel: ChannelId, by: Principal, line: string, drawnFor?: string): string | null;
   /**

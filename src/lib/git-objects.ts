@@ -21,8 +21,8 @@ const STDERR_TAIL = 4_096;
 
 /**
  * Reads refs and objects of a repository through one process, `git cat-file --batch`, which answers all requests. The
- * process ends after a minute without a request, and when Conch ends. When git's settings or the packed refs have
- * changed, a new process replaces it.
+ * process ends after a minute without a request, and when Conch ends. When git's arguments, its environment or the
+ * packed refs have changed, the next request starts a new process.
  */
 export class GitObjects {
   readonly #folder: string;
@@ -66,8 +66,8 @@ export class GitObjects {
 }
 
 /**
- * Returns the state of the files that hold packed refs (inode, size and times) as a text to compare. A running git
- * compares times in whole seconds, so git can miss the second of two changes within one second.
+ * Returns the state of the files that hold or list packed refs (inode, size and times) as a text to compare. A running
+ * git compares times in whole seconds, so git can miss the second of two changes within one second.
  */
 function packedRefs(folder: string): string {
   const shared = gitFoldersOf(folder)?.at(-1) ?? folder;
@@ -90,7 +90,7 @@ class BatchProcess {
   #needed = 1;
   #request: { readonly count: number; readonly found: (GitObject | null)[]; end(error?: Error): void } | null = null;
 
-  /** `key`: a text of everything that git reads only at its start. The process serves requests with the same key. */
+  /** `key`: a text of the command and the state of the packed refs. The process serves requests with the same key. */
   constructor(command: GitCommand, key: string) {
     this.#key = key;
     // A process group of its own: Ctrl-C in a terminal must not end git, because Conch reads objects while it stops.

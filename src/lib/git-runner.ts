@@ -1,7 +1,7 @@
 /**
- * The program that starts git for Conch. A process with little memory starts others faster than Conch does. Answers
- * each `GitCall` with a `GitAnswer`. Ends when Conch has ended or disconnects, and the last command of git has ended.
- * Ignores the signals that stop Conch, because Conch uses git while it stops.
+ * The program that starts git for Conch, except for `GitObjects`. A process with little memory starts others faster
+ * than Conch does. Answers each `GitCall` with a `GitAnswer`. Ends when Conch has ended or disconnects, and the last
+ * command of git has ended. Ignores the signals that stop Conch, because Conch uses git while it stops.
  */
 import { spawn } from 'node:child_process';
 import { sendSignal } from './marked-processes.ts';
@@ -16,13 +16,13 @@ export type GitCall = {
   readonly mostOutput: number;
 };
 
-/** How one command of git ended. `code`: the exit code; `null` after a signal, or when git did not run. */
+/** How one command of git ended. `code`: the exit code; `null` after a signal, without a run, or if unknown. */
 export type GitEnd = {
   readonly code: number | null;
   readonly stdout: Buffer;
   readonly stderr: string;
   readonly isMissing: boolean;
-  /** The exceeded limit in words, when git was ended because of it. `null` when git exceeded none. */
+  /** The limit that git exceeded, in words; `null` for none. */
   readonly limit: string | null;
 };
 

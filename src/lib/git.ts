@@ -38,13 +38,13 @@ type GitOptions = {
 export type Git = (args: readonly string[], options?: GitOptions) => Promise<string>;
 
 /**
- * Thrown when git is missing or could not be run, is ended by a signal, exits with another code than 0, or exceeds a
- * limit.
+ * Thrown when git is missing or could not be run, is ended by a signal, exits with another code than 0, exceeds a
+ * limit, or ends in an unknown way.
  */
 export class GitError extends Error {
   /** `null` when git did not start, was ended by a signal, or ended in an unknown way. */
   readonly exitCode: number | null;
-  /** The last 4,096 characters of standard error, or why git could not be run. */
+  /** The last 4,096 characters of standard error, or why git could not be run or its end is unknown. */
   readonly stderr: string;
   readonly isMissing: boolean;
 
@@ -146,9 +146,9 @@ export function zeroSeparated(output: string): readonly string[] {
 export type GitSetting = { readonly scope: string; readonly name: string; readonly value: string | null };
 
 /**
- * Returns the values of git's configuration for a folder, in the order in which git reads them; the last one of a name
- * counts. Returns an empty list when git cannot read a file. Throws `GitError`, or an `Error` when the configuration
- * names a program that cannot be switched off.
+ * Returns the values of git's configuration for a folder, in the order in which git reads them. Returns an empty list
+ * when git cannot read a file. Throws `GitError`, or an `Error` when the configuration names a program that cannot be
+ * switched off.
  */
 export async function gitSettings(folder: string, environment: GitEnvironment): Promise<readonly GitSetting[]> {
   return (await settingsOf(folder, safeEnvironment(environment))).all;
@@ -173,7 +173,7 @@ function safeEnvironment(environment: GitEnvironment): Record<string, string | u
   };
 }
 
-/** The values that replace settings that name programs, in the user's and in the repository's configuration. */
+/** The values that replace settings of programs, in the system's, the user's and the repository's configuration. */
 const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/^filter\..*\.(?:clean|smudge|process)$/s, ''],
   [/^filter\..*\.required$/s, 'false'],
@@ -214,7 +214,7 @@ async function settingsOf(folder: string, env: GitEnvironment): Promise<Settings
 
 /**
  * Returns a key that changes when the text or the time of a file of git's configuration changes. Of the system's files,
- * only `/etc/gitconfig` counts.
+ * only `/etc/gitconfig` counts; included files do not count. `null`: the settings must not be cached.
  */
 function configFiles(folder: string, env: GitEnvironment): string | null {
   const places = gitFoldersOf(folder);

@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import type { WebSocket } from 'ws';
 
-/** Log for faults of listeners. */
+/** Log for faults of a server and its listeners. */
 export type FaultLog = { error(fields: object, message: string): void };
 
 /** The listeners of a server. Both may be asynchronous. */
@@ -14,14 +14,14 @@ export type Listeners = {
   readonly upgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => unknown;
 };
 
-/** The answer to a refused upgrade: an HTTP status, a line for people, and additional headers. */
+/** A refusal of an upgrade or of a request that timed out: an HTTP status, a line for people, additional headers. */
 export type UpgradeRefusal = {
   readonly status: number;
   readonly why: string;
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** Receives the events of a stream. An event whose `id` is `null` cannot be requested again. */
+/** Receives the events of a stream. A reader cannot continue after an event whose `id` is `null`. */
 export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
 
 /**

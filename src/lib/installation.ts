@@ -69,7 +69,7 @@ export function programBeside(name: string, file: string): string {
   return fileURLToPath(new URL(`${name}${extname(file)}`, file));
 }
 
-/** Whether a package can be loaded by Conch. */
+/** Whether Conch can find a package. */
 export function isInstalled(name: string): boolean {
   try {
     return findPackageJSON(name, import.meta.url) !== undefined;

@@ -2,7 +2,7 @@ import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { pid as ownPid } from 'node:process';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** The variable of the environment that names the run which started a process. Child processes inherit it. */
+/** The environment variable that holds the mark of a crew's processes. Child processes inherit the variable. */
 export const RUN_MARK = 'CONCH_RUN';
 
 /**
@@ -71,7 +71,7 @@ export function isDescendant(pid: number, ancestor: number): boolean {
   return false;
 }
 
-/** The fields of a process after its name, from its state on; empty when it has ended. */
+/** The fields of a process after its name, from its state on; empty when they cannot be read. */
 function statOf(pid: number): readonly string[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -92,7 +92,7 @@ function read(pid: number): readonly MarkedProcess[] {
     const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
     return [{ pid, group: Number(group), mark, command, folder: folderOf(pid) }];
   } catch {
-    // The process has ended, or belongs to another user.
+    // The process has ended, or this user may not read it.
     return [];
   }
 }

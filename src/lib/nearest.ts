@@ -1,7 +1,7 @@
 /**
  * Returns the word of a list that a mistyped word most likely means, or `null`. Case does not matter. First choice: the
  * shortest word that begins with the mistyped word, if the mistyped word has at least 2 letters. Second choice: the
- * word with the fewest differences. Allowed is one difference for each 3 mistyped letters, and at least one.
+ * word with the fewest differences. Allowed is one difference per 3 letters of the mistyped word, and at least one.
  */
 export function nearest(word: string, known: readonly string[]): string | null {
   const meant = word.toLowerCase().slice(0, MAX_LETTERS);

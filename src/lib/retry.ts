@@ -39,7 +39,7 @@ export function backoffMs({ firstMs, longestMs }: RetryPolicy, failures: number)
 
 /**
  * Repeats work until it succeeds, `judge` gives up, the attempts are used up, or the signal aborts. Rejects with the
- * last failure, the signal's reason, or an error of `judge`.
+ * last failure, the signal's reason, or an error of `judge` or `waiting`.
  */
 export async function retry<T>(work: () => Promise<T>, policy: RetryPolicy, ports: RetryPorts): Promise<T> {
   const { judge = () => 'again', waiting, signal } = ports;

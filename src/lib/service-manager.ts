@@ -12,7 +12,7 @@ export type ServiceManager = {
    * waits a day for the next report. Resolves and rejects as the work does.
    */
   withoutWatchdog<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Says that Conch ends. The watchdog gets no more reports. */
+  /** Says that Conch ends. The watchdog gets no more regular reports. */
   stop(): void;
 };
 
@@ -22,7 +22,7 @@ type ServicePorts = {
   readonly env: Env;
   readonly pid: number;
   readonly timers: Timers;
-  /** Sends variables such as `READY=1`. Rejects when they were not received. */
+  /** Sends variables such as `READY=1`. Rejects when they could not be sent. */
   readonly send: (variables: readonly string[]) => Promise<void>;
   /** Called once, when a report fails or is left out for the first time, with the cause. */
   readonly failed: (error: unknown) => void;

@@ -9,8 +9,8 @@ export type Clock = {
   /** Converts an instant to the machine's wall-clock time, which may have been set since the program began. */
   shown?(at: Instant): Instant;
   /**
-   * The total of this process's standstills, in milliseconds. A standstill is a time of more than 1.5 s in which the
-   * process was suspended or blocked. Absent: none.
+   * The total of this process's standstills, in milliseconds. A standstill is a gap of more than 1.5 s between two
+   * checks of a timer of 500 ms: the process was suspended or blocked. Absent: none.
    */
   stoodStillMs?(): number;
 };
@@ -68,7 +68,7 @@ export class Standstill {
 let watched: Standstill | null = null;
 
 /**
- * Returns the total time in which this process was suspended or blocked, in milliseconds. Its interval timer does not
+ * Returns the total of this process's standstills since the first call, in milliseconds. Its interval timer does not
  * keep the process alive.
  */
 function lookAtThisProcess(): number {
@@ -211,7 +211,7 @@ type Deadline = { readonly key: string; readonly at: Instant };
 /** The deadline of each of many keys. */
 export class Deadlines {
   readonly #at = new Map<string, Instant>();
-  /** Earliest first. Entries whose key has another deadline by now are skipped. */
+  /** Earliest first. Entries whose key has another deadline or none by now are skipped. */
   #queue = new TinyQueue<Deadline>([], byInstant);
 
   set(key: string, at: Instant | null): void {

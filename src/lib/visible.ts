@@ -1,16 +1,16 @@
 /**
  * Replaces hidden characters by their codes, such as `\u{200B}`, so that nobody approves a text they cannot see. Hidden
- * characters are invisible, change the text direction, look like a space, or are marks without a letter. Printable
- * ASCII, line feeds, tabs, letters with up to four marks, numbers, punctuation and symbols stay. Every third backtick
- * of a run is replaced too, so that the text cannot end a code block.
+ * characters are invisible or unassigned, change the text direction, look like a space, or are marks without a letter.
+ * Printable ASCII, line feeds, tabs, letters with up to four marks, numbers, punctuation and symbols stay. Every third
+ * backtick of a run is replaced too, so that the text cannot end a code block.
  */
 export function visible(text: string): string {
   return text.replaceAll(HIDDEN, spelled).replaceAll('```', `\`\`${spelled('`')}`);
 }
 
 /**
- * True when a text has a hidden character, such as an invisible one or one that changes the text direction. Spaces of
- * all kinds, line ends and whole emoji do not count.
+ * True when a text has a hidden character, such as an invisible one or one that changes the text direction. Unicode's
+ * spaces, line ends and whole emoji do not count.
  */
 export function hasHidden(text: string): boolean {
   const seen = text

@@ -9,7 +9,7 @@ import { exactTime, isSameDay, now, shortTime, timeToTheSecond } from '../now.ts
 import { channelNameOf, nameOf } from '../state.ts';
 import type { ShownCall } from '../../console/protocol.ts';
 
-/** One tool call on one line. Unfolded, it shows all its details. */
+/** One tool call on one line. Unfolded, it shows its details. */
 export function RecordedCall({ call }: { readonly call: ShownCall }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const { agent, aside, channel, tool, input, askedAt } = call;

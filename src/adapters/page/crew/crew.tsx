@@ -32,7 +32,7 @@ const MOST_DRAWN = 500;
 
 type Answer = { readonly now: number; readonly crew: CrewView | null };
 
-/** The dashboard of the open channel's crew: what waits for people first, then workers, tickets and the log. */
+/** The dashboard of the open channel's crew: problems, what waits for people, workers, tickets and the log. */
 export function CrewDashboard(): JSX.Element {
   useSignalEffect(() => reading(channel.value, most.value).stop);
   const shown = crew.value;

@@ -76,7 +76,7 @@ function Ring(): JSX.Element {
 /** The deadline that the ring shows, and the time since which the ring shows it. */
 let countdown = { end: 0, since: 0 };
 
-/** The share of the holder's time that is left, from 0 to 1. It is 1 without a deadline, and at each new deadline. */
+/** The share of the countdown that is left, from 0 to 1. It is 1 without a deadline, and at each new deadline. */
 function shareLeft(end: number | null): number {
   if (end === null) return 1;
   if (countdown.end !== end) countdown = { end, since: now.peek() };
