@@ -179,7 +179,7 @@ export type Place = {
   readonly id: ChannelId;
   readonly name: string;
   readonly adapter: string;
-  /** The channel of this thread, from which its settings come; `null` for a channel of the configuration. */
+  /** The channel of this thread; `null` for a channel of the configuration. */
   readonly parent: ChannelId | null;
   /** Whether threads have floors of their own, share the parent's floor, or are ignored. */
   readonly threads: 'own' | 'parent' | 'ignore';

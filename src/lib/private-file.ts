@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 
 /**
  * Makes a folder and the folders above it, if they are missing. Only this user can enter new folders. If the folder is
- * new, it gets a `.gitignore` for all its files, because it may lie in a repository and holds tokens. An existing
+ * new, it gets a `.gitignore` for all its files, because it may lie in a repository and hold secrets. An existing
  * folder is not changed. Throws the file system's error.
  */
 export function makePrivateFolder(path: string): void {

@@ -34,7 +34,7 @@ const KEYS = Object.keys(told) as readonly (keyof PageState)[];
 
 /** The messages of the open channel that the page shows, oldest first. */
 export const messages = signal<readonly ChatMessage[]>([]);
-/** Whether the server may have older messages of the open channel than the page. */
+/** Whether the server may send older messages of the open channel than the page has. */
 export const hasEarlier = signal(false);
 /** Whether the server may have newer messages of the open channel than the page. */
 export const hasLater = signal(false);
