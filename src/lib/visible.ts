@@ -1,8 +1,8 @@
 /**
  * Replaces hidden characters by their codes, such as `\u{200B}`, so that nobody approves a text they cannot see. Hidden
  * characters are invisible, unassigned or private, change the text direction, look like a space, or are marks without a
- * letter. Printable ASCII, line feeds, tabs, letters with up to four marks, numbers, punctuation and symbols stay. Every
- * third backtick of a run is replaced too, so that the text cannot end a code block.
+ * letter. Printable ASCII, line feeds, tabs, letters with up to four marks, numbers, punctuation and symbols stay.
+ * Every third backtick of a run is replaced too, so that the text cannot end a code block.
  */
 export function visible(text: string): string {
   return text.replaceAll(HIDDEN, spelled).replaceAll('```', `\`\`${spelled('`')}`);
