@@ -650,7 +650,10 @@ function questionBefore(
 type Problem = { readonly kind: WorkerStep['kind']; readonly what: string; readonly about: string };
 const TESTS_RED = { kind: 'test', what: 'the tests are red' } as const;
 
-/** Gives a problem back to the worker. Asks people when the worker's steps are used up or it makes no progress. */
+/**
+ * Gives a problem back to the worker. Asks people when the worker's steps or the ticket's budget are used up, or the
+ * worker makes no progress.
+ */
 function red(decision: CrewDecision, worker: Worker, { kind, what, about }: Problem): null {
   const { stepCount, maxSteps, unchanged } = decision.now(worker);
   const step = { kind, about };

@@ -166,7 +166,7 @@ const COMMANDS = {
   TICK: {},
 };
 
-/** The fields of each fact as stored. */
+/** The fields of each fact. */
 const CREW_FACTS = {
   crewConfigured: COMMANDS.CONFIGURE,
   runnerSet: { running: z.boolean(), by, askedBy: text.exactOptional() },

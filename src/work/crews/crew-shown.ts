@@ -26,7 +26,7 @@ export type CrewSurroundings = SeenTickets & {
   readonly problem: string | null;
   /** Returns what keeps an agent in a channel from going on with its step; `null` for nothing. */
   readonly whyHeld: (channel: string, agent: string) => Wait | null;
-  /** The number of tool steps in an agent's run in a channel; `null` for no run. */
+  /** The number of steps so far in an agent's open run in a channel; `null` for no open run. */
   readonly runSteps: (channel: string, agent: string) => number | null;
   /** The last facts of the crew, oldest first. */
   readonly facts: readonly StoredFact<CrewFact>[];

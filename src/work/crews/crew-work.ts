@@ -895,7 +895,7 @@ class RepositoryWork implements CrewWork {
 
   /**
    * Whether a branch has commits that main lacks. Merged work that waits for the user's copy counts as main. `than`
-   * "others": false also when the branch of another worker has these commits. False when there is no such branch.
+   * "others": false also when another branch of a worker has these commits. False when there is no such branch.
    */
   async #isAhead(branch: string, than: 'main' | 'others'): Promise<boolean> {
     const { git } = this.#repository;
@@ -912,7 +912,7 @@ class RepositoryWork implements CrewWork {
     return having.trimEnd() === branch;
   }
 
-  /** Deletes a branch whose commits main or another worker's branch has, unless it is checked out. */
+  /** Deletes a branch whose commits main or another branch of a worker has, unless the branch is checked out. */
   async #deleteSpare(branch: string): Promise<void> {
     const tip = await tipOf(this.#repository, branch);
     const isOut = (await listWorktrees(this.#repository)).some((one) => one.branch === branch);
@@ -1089,8 +1089,8 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Returns what changed in the user's copy since the step's first prompt, without changes by Conch. `null`: nothing
-   * changed, or the copy was not recorded before the prompt.
+   * Returns what changed in the user's copy since the step's first prompt after the start of Conch, without changes by
+   * Conch. `null`: nothing changed, or the copy was not recorded before the prompt.
    */
   async #copyChanges(worker: string, worktree: string): Promise<string | null> {
     const before = this.#before.get(worker);
@@ -1134,8 +1134,9 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Writes the worker's instruction files and its ticket into the worktree. Leaves tracked files alone. With a tracked
-   * instruction file, writes CLAUDE.local.md in place of CLAUDE.md, because CLAUDE.md would hide a tracked AGENTS.md.
+   * Writes the worker's instruction files and its ticket into the worktree. Leaves existing instruction files alone.
+   * With a tracked instruction file, writes CLAUDE.local.md in place of CLAUDE.md, because CLAUDE.md would hide a
+   * tracked AGENTS.md.
    */
   async #instruct({ worktree, id, title, text, branch }: Assigned, worker: string): Promise<void> {
     const repository = this.#repository;

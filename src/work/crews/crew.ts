@@ -10,7 +10,7 @@ export const WORKER_SYMBOLS = { idle: '○', ready: '◐', working: '●', done:
 
 export type WorkerStatus = keyof typeof WORKER_SYMBOLS;
 
-/** A worker's state in stored facts. */
+/** A worker's state in stored facts and states. */
 export const workerStatusSchema = z.enum(Object.keys(WORKER_SYMBOLS) as [WorkerStatus, ...WorkerStatus[]]);
 
 const WORKER_TRANSITIONS: Readonly<Record<WorkerStatus, readonly WorkerStatus[]>> = {
@@ -34,9 +34,9 @@ export const STUCK_AT = 5;
 export const MOST_UNRESUMED = 2;
 /** After this many resets of its workers that no person asked for, a ticket waits until a person assigns it. */
 export const MOST_LOST = 3;
-/** With more rounds of conflicts than this on one ticket, a worker is stuck. */
+/** A worker is stuck after more merge conflicts than this on one ticket. Conflicts of pull requests do not count. */
 export const MOST_CONFLICTS = 3;
-/** The longest time of a meeting about a conflict, in milliseconds. */
+/** The longest time for the turns of a meeting about a conflict, in milliseconds. */
 export const MEETING_MS = 1_800_000;
 /** The most rounds of red checks, comments or conflicts of a pull request. Another round asks people. */
 export const MOST_PULL_ROUNDS = 3;
@@ -110,7 +110,7 @@ export const worktreeSchema = z.strictObject({
   removed: count.exactOptional(),
   /** Changes in the user's copy during a step of an agent that writes without asking. Absent: none, or unknown. */
   copy: text.exactOptional(),
-  /** The last lines of a hook or of git that refused a commit. Absent: no refusal, or unresolved conflicts. */
+  /** Why a hook, a filter or git refused a commit: the last lines. Absent: no refusal, or unresolved conflicts. */
   refused: text.exactOptional(),
 });
 
@@ -126,7 +126,7 @@ const stepSchema = z.strictObject({
   /** The last text of the turn ended with DONE alone on its last line. `broken`: DONE was followed by more text. */
   signalled: z.literal(true).exactOptional(),
   broken: text.exactOptional(),
-  /** Set when the turn is over and the worktree was not measured yet. */
+  /** Set when the turn has completed and the worktree was not measured yet. */
   over: z.literal(true).exactOptional(),
 });
 
@@ -139,7 +139,7 @@ export const assignedSchema = z.strictObject({
   session: text,
   worktree: text,
   branch: text,
-  /** The newest commit of main that the branch had when the ticket was assigned. */
+  /** The newest commit of main with which the branch begins. */
   base: text,
   /** The branch of an earlier attempt, with whose commits the ticket's branch begins. Absent: no such branch. */
   from: text.exactOptional(),
@@ -176,7 +176,7 @@ const pullSchema = z.strictObject({
   head: text,
   /** How often new red checks, comments or conflicts were reported. */
   rounds: count,
-  /** What was reported before: ids of comments, `checks <commit>` and `conflict <commit>`. */
+  /** What was reported before: ids of remarks, `checks <commit>` and `conflict <commit>`. */
   told: z.array(text),
 });
 
@@ -233,7 +233,10 @@ const workerSchema = z.strictObject({
   renewals: count,
   timedOut: z.boolean(),
   work: worktreeSchema.nullable(),
-  /** Steps in a row that changed no file and no commit. Turns of meetings do not count. */
+  /**
+   * Steps in a row that left files and commit as at the measurement before. Turns of meetings do not count. Answers of
+   * people and reviews set the count to 0.
+   */
   unchanged: count,
   conflicts: count,
   /**
@@ -261,7 +264,7 @@ const workerSchema = z.strictObject({
   votes: z.array(voteSchema).exactOptional(),
   /** The question to people. `step`: the step that follows when they say "continue". Absent: a step of kind `step`. */
   waiting: workerQuestionSchema.extend({ since: instant, step: plannedStepSchema.exactOptional() }).nullable(),
-  /** Set while the worker leaves its ticket, until the command `CLEARED` reports its work as stored. */
+  /** Set while the worker leaves its ticket, until the command `CLEARED`. */
   leaving: z.strictObject({ why: z.enum(LEAVING_REASONS), words: text }).nullable(),
   /**
    * The worktree that a killed worker left. When the worker gets a ticket, the work in it is stored and the worktree
@@ -281,8 +284,8 @@ export const crewSettingsSchema = z.strictObject({
   maxWorkers: z.int().min(1).max(100),
   maxSteps: z.int().min(1).max(1_000),
   /**
-   * The number of steps in a row without a changed file or commit after which people are asked: when the work is not
-   * done, its tests are red or its commit is refused. Before the last step, unresolved conflicts prevent this question.
+   * The value of a worker's `unchanged` from which people are asked: when the work is not done, its tests are red or
+   * its commit is refused. Before the last step, unresolved conflicts prevent this question.
    */
   patience: z.int().min(1),
   merge: z.enum(['auto', 'ask', 'pr']),
@@ -371,7 +374,7 @@ export const MOST_TOLD = 5;
 /** The most open proposals, and the most replies without an answer. */
 export const MOST_PROPOSALS = 100;
 
-/** What a crew counts: results of tests, conflicts, and merges that began and were not made. */
+/** What a crew counts: results of tests of work, conflicts, and merges that began and were not made. */
 export const COUNTED = ['green', 'red', 'flaky', 'none', 'conflicts', 'dropped'] as const;
 
 export const crewSchema = z.strictObject({
@@ -432,7 +435,7 @@ export const crewSchema = z.strictObject({
    * the first cost on `day` (`dayOf`), or at a later start on that day.
    */
   budget: z.strictObject({ from: z.number(), day: count, dayFrom: z.number() }).exactOptional(),
-  /** The number of pauses for a limit of the provider since the last finished step. */
+  /** The number of pauses for a limit of the provider since a worktree was last measured. */
   limits: count,
   usage: z.strictObject({ steps: count, input: z.number(), output: z.number(), costMicros: z.number() }),
   /** Set when a part of `usage` has no known price. */
@@ -653,7 +656,7 @@ export function budgetLeft(crew: Crew, worker: Worker, at: number): string {
     .join(', ');
 }
 
-/** The latest end of a worker's meeting; `null` without a meeting, and while Conch notes the agreement on tickets. */
+/** When the turns of a meeting end at the latest. `null`: no meeting, or an agreement and no step that was sent. */
 export function meetingEnd({ meeting, step }: Pick<Worker, 'meeting' | 'step'>): number | null {
   const isOver = meeting?.agreed !== undefined && (step === null || step.queued === true);
   return meeting === undefined || isOver ? null : meeting.at + MEETING_MS;

@@ -105,7 +105,7 @@ export type CrewWork = {
   place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
   /** Takes the ports of a slot. Resolves with false when the ports cannot be locked, or a program uses one of them. */
   takeSlot(slot: number): Promise<boolean>;
-  /** Takes the ports of a ticket's slot again after a start of Conch. */
+  /** Takes the ports of a ticket's slot again when the crew is opened. */
   keepSlot(ticket: Assigned): void;
   /** Makes the worktree, and runs the commands that prepare it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
@@ -113,7 +113,7 @@ export type CrewWork = {
   stepAsked(worker: string): void;
   /** Call it before each prompt of a step. The prompt must wait for the promise; `null`: it need not wait. */
   beforePrompt(worker: string): Promise<void> | null;
-  /** Ends the processes of the ended step, and measures the worktree. `commits`: commits uncommitted changes first. */
+  /** Measures the worktree, after `endProcesses`. `commits`: commits uncommitted changes first. */
   measure(ticket: Assigned, worker: string, commits: boolean): Promise<WorktreeState>;
   /**
    * Returns the conflict of a commit with main as it is now. Returns `null` when the two can be merged, for pull
@@ -152,7 +152,7 @@ export type CrewWork = {
   keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
   /** Puts stored work into the files of a worktree. Resolves with the result in words; `null` for an unknown ref. */
   applyKept(ref: string, ticket: Assigned): Promise<string | null>;
-  /** Brings merged commits into the user's checkout of main, where git refused them before. `text`: the result. */
+  /** Brings merged commits that wait at `refs/conch/main` into the user's checkout of main. `text`: the result. */
   updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }>;
   /** Compares git with the state of the crew. Resolves with one text for each difference. */
   check(crew: Crew): Promise<readonly string[]>;
@@ -200,8 +200,8 @@ export type LeftTicket = Pick<Assigned, 'id' | 'session' | 'worktree' | 'branch'
 
 /**
  * Why a worktree's work is stored. `over`: its worker was killed before, and now has a ticket again or people remove
- * the worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: another worker can
- * continue the ticket from its branch if the branch has commits that main lacks.
+ * the worktree. `merged`: the commit of its branch that was merged; `null` for none. `goesOn`: the ticket's next
+ * worker can go on from its branch if the branch has commits that main lacks.
  */
 export type LeftWork = {
   readonly why: NonNullable<Worker['leaving']>['why'] | 'over';
@@ -217,7 +217,7 @@ export type CrewPorts = {
   readonly timers: Timers;
   readonly work: CrewWork;
   readonly settings: CrewSettings;
-  /** The least number of workers. Each start adds the missing ones. */
+  /** The least number of workers. Each opening of the crew adds the missing ones. */
   readonly workers: number;
   /** The id of a worker's agent. */
   readonly agentOf: (worker: string) => string;
@@ -231,7 +231,7 @@ export type CrewPorts = {
   readonly finishedWork: (review: string, agent: string, base: string) => Promise<ReviewedWork>;
   /** Starts the sessions of an agent anew. */
   readonly restart: (agent: string) => Promise<unknown>;
-  /** Closes the sessions of an agent, and ends their processes. */
+  /** Closes the sessions of an agent's seats, and ends their processes. Background runs go on. */
   readonly rest: (agent: string) => Promise<void>;
   /** Called with each error that breaks off a task of the crew, such as a search for tickets. `words`: its message. */
   readonly failed: (error: unknown, words: string) => void;
@@ -255,7 +255,7 @@ const AGAIN_MS = 5_000;
 const MOST_TRIES = 12;
 const PULL_MS = 60_000;
 const CLAIM_MS = 24 * 3_600_000;
-/** The time between routine fetches of main, in milliseconds. Tickets and merges can cause more fetches. */
+/** The least time between routine fetches of main, in milliseconds. Tickets and merges can cause more fetches. */
 const FETCH_MS = 60_000;
 
 /** The UUID of a worker's session for its ticket, another one after each renewal; empty without a ticket. */
@@ -332,7 +332,7 @@ export class CrewRunner {
   }
 
   /**
-   * Continues the crew's work after a start of Conch, and adds missing workers. Starts nothing once the runner was
+   * Continues the crew's work when the crew is opened, and adds missing workers. Begins no job once the runner was
    * stopped.
    */
   async begin(): Promise<void> {
@@ -746,8 +746,8 @@ export class CrewRunner {
 
   /**
    * Fetches main at once if `isNeeded`: a ticket can be given now. Otherwise fetches at most once a minute, to find
-   * tickets that others pushed. Rejects for a minute after a failed fetch, so no ticket is given. Resolves with true
-   * when main moved.
+   * tickets that others pushed. Rejects for a minute after a failed fetch, so the search gives no ticket. Resolves
+   * with true when main moved.
    */
   async #fetch(isNeeded: boolean): Promise<boolean> {
     const { work, timers } = this.#ports;

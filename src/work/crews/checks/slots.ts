@@ -6,7 +6,7 @@ import { RUN_MARK } from '../../../lib/marked-processes.ts';
 import type { Assigned } from '../crew.ts';
 
 const PORTS = 20;
-/** The first and last port of all slots. Outgoing connections use higher ports: by default from 32,768 on Linux. */
+/** The ports of all slots are in this range. Outgoing connections use higher ports: by default from 32,768 on Linux. */
 const FIRST_PORT = 12_000;
 const LAST_PORT = 32_767;
 const BLOCKS = Math.floor((LAST_PORT - FIRST_PORT) / PORTS);

@@ -13,8 +13,8 @@ type CopyPart = 'head' | 'refs' | 'index' | 'files' | 'stash' | 'config' | 'hook
 
 /**
  * Records the state of the user's copy: HEAD, refs, index, changed files, stash, local settings and hooks. Leaves out
- * refs of Conch and of workers. Has digests of settings, hooks, stash and index. Of changed files, has state, size,
- * time and mode, not the content. Throws `GitError`.
+ * refs of Conch, and refs and settings of workers' branches. Has digests of settings, hooks, stash and index. Of
+ * changed files, has state, size, time and mode, not the content. Throws `GitError` or `Error`.
  */
 export async function pictureOf(repository: Repository): Promise<CopyPicture> {
   const { git, root, commonDir } = repository;

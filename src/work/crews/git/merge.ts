@@ -37,8 +37,8 @@ export async function mainState(repository: Repository): Promise<MainState> {
 }
 
 /**
- * Puts the integration worktree at a commit, without a branch. Creates it if missing, and anew if git fails there.
- * Otherwise removes untracked files, except ignored ones.
+ * Puts the integration worktree at a commit, without a branch. Creates it if missing, and anew if it is damaged or git
+ * fails there. Otherwise removes untracked files, except ignored ones.
  */
 export async function prepareIntegration(repository: Repository, folder: string, tip: string): Promise<void> {
   if (await isLinked(repository, folder)) {
@@ -130,7 +130,7 @@ export async function mergeCommit(repository: Repository, request: MergeRequest)
 
 /**
  * Whether git cannot merge two commits by itself. Changes no branch, index or folder. Always false with a git before
- * 2.38, which cannot tell. Throws `GitError`.
+ * 2.38, which cannot tell. Throws `GitError` or `Error`.
  */
 export async function isInConflict({ git }: Repository, one: string, other: string): Promise<boolean> {
   try {
@@ -155,7 +155,7 @@ type PullCommitRequest = Pick<MergeRequest, 'ticket' | 'ticketsDir' | 'marker' |
 /**
  * Makes the commit that a pull request shows: the branch with its ticket closed, and without changes of other tickets.
  * The commit follows the `previous` commit, so that it can be pushed without force. Returns the commit `tip` itself
- * when nothing has to change. No branch and no folder changes. Throws `GitError`.
+ * when nothing has to change. No branch and no folder changes. Throws `GitError` or `Error`.
  */
 export async function pullCommit(
   repository: Repository,
@@ -180,7 +180,7 @@ export type FileText = { readonly path: string; readonly text: string };
 
 /**
  * Makes a commit that follows `tip` and gives one file this text. No branch and no folder changes. Returns `null` when
- * the file has this text already. Throws `GitError`.
+ * the file has this text already. Throws `GitError` or `Error`.
  */
 export async function fileCommit(
   repository: Repository,

@@ -56,7 +56,7 @@ export const REMOTE_LIMIT_MS = 300_000;
 /**
  * Opens the repository of a folder and locks it for this process. The system unlocks it when the process ends in any
  * way. Hides the folder of the worktrees and `.conch` from git through `info/exclude`. Throws `RepositoryError`, or
- * `GitError` when git fails otherwise.
+ * another error when git fails otherwise.
  */
 export async function openRepository(path: string, options: RepositoryOptions): Promise<Repository> {
   const { main, env, folder = 'agents' } = options;

@@ -162,8 +162,7 @@ class GitHubTickets implements TicketSource {
   }
 
   /**
-   * Creates an issue, or finds the one that an earlier call created, by its marker. Rejects if GitHub left out the
-   * label.
+   * Creates an issue, or finds an earlier call's issue by label and marker. Rejects if GitHub left out the label.
    */
   async create({ key, title, text, deps, from }: NewTicket): Promise<{ readonly id: string; readonly file: null }> {
     const { label: name } = this.#plan;
