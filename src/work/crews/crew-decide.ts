@@ -583,9 +583,9 @@ function personWrote(decision: CrewDecision, { worker }: CrewCommandOf<'PERSON_W
 }
 
 /**
- * Counts a person's vote for the merge of the present commit, once. Returns whether enough people have voted. When a
- * commit has enough votes and people are asked about it again, one answer `merge` is enough, also from an earlier
- * voter.
+ * Counts a person's vote for the merge of the present commit, once. Returns whether enough people have voted; without
+ * `votes` in the settings, counts nothing and returns true. When a commit has enough votes and people are asked about
+ * it again, one answer `merge` is enough, also from an earlier voter.
  */
 function isVotedFor(decision: CrewDecision, worker: Worker, { by, voter = by }: Person): boolean {
   const { name, work, votes = [] } = worker;

@@ -181,7 +181,7 @@ const CREW_FACTS = {
   stepAsked: { worker, kind: z.enum(STEP_KINDS), about: text },
   /** The floor is asked for the turn of the step. `left`: the rest of the budgets, in words; absent without budgets. */
   stepSent: { worker, left: text.exactOptional() },
-  /** A person or the end of a meeting ends the step. `epoch`: the epoch of its turn; `null` before the grant. */
+  /** A person, or a meeting's end or agreement, ends the step. `epoch`: that of its turn; `null` before the grant. */
   stepCut: { worker, epoch: epoch.nullable(), by },
   stepBegun: { worker, epoch },
   stepHeard: { worker, epoch, signalled: z.boolean(), broken: text.exactOptional() },
@@ -227,7 +227,7 @@ const CREW_FACTS = {
   voted: { worker, voter: text, by, tip: text },
   /** Votes for an earlier commit no longer count. */
   votesVoided: { worker, tip: text, votes: z.int() },
-  /** The merge of the work was requested, or its merge window moved. `at`: the end of the window; absent for none. */
+  /** The merge of the work comes next, or its merge window moved. `at`: the end of the window; absent for none. */
   mergeAsked: { worker, at: instant.exactOptional() },
   /** The merge window is over: the merge may begin. */
   mergeDue: { worker },

@@ -18,7 +18,7 @@ export type TicketLine = {
   readonly thread: string;
   readonly about: string;
   readonly text: string;
-  /** Where the line stands: only in the ticket's thread, or only in the crew's channel. Absent: in both. */
+  /** Where the line stands: only in `thread`, or only in the crew's channel. Absent: in both. */
   readonly only?: 'thread' | 'channel';
   /** In the crew's channel, the line is not a new message: it edits the message about the ticket's last assignment. */
   readonly goesOn?: true;
@@ -396,7 +396,7 @@ export function proposalText(
 /** The refusal that people read when the list of proposed tickets is full. */
 export const PROPOSALS_FULL = `${MOST_PROPOSALS} proposed tickets wait for people. Admit or drop some: /crew tickets shows them all. Then try again.`;
 
-/** A fact about a worker as a line of its ticket's log; `null` for facts that say nothing to people. */
+/** A fact about a worker as a line of its ticket's log; `null` for facts that the log leaves out. */
 export function factLine(fact: CrewFact): string | null {
   switch (fact.type) {
     case 'workerMoved':

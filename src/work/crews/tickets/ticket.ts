@@ -57,8 +57,8 @@ export type TicketSource = {
    */
   note?(id: string, note: string, commit: string): Promise<FileText | null>;
   /**
-   * Closes a finished ticket where neither a commit on main nor people do it. `commit`: its merge; `null` when no change
-   * was needed. Called until it resolves, while `list` has the ticket as not closed.
+   * Closes a finished ticket where neither a commit on main nor people do it. `commit`: its merge; `null` when no
+   * change was needed. Called until it resolves, while `list` has the ticket as not closed.
    */
   closed(id: string, commit: string | null): Promise<void>;
 };
