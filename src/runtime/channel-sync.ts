@@ -43,8 +43,8 @@ type Contact = {
   reading: Promise<void>;
   sweep: Timer | null;
   /**
-   * The last message of each channel before the connection was lost: its history is read from there. Later messages can
-   * come in before the missed ones are read.
+   * The last message of each channel before the connection was lost, or before the first one: its history is read from
+   * there. Later messages can come in before the missed ones are read.
    */
   readonly before: Map<ChannelId, Position | null>;
 };

@@ -253,7 +253,7 @@ export type KnownPeople = {
   met(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
   /** Called when a person gave a command. The name is stored. */
   commanded(person: Parameters<KnownPeople['met']>[0]): void;
-  /** The name in the last call of `met` or `commanded` since the start; else the stored name; else the id. */
+  /** The name in the last call of `met` or `commanded`, if still in memory; else the stored name; else the id. */
   nameOf(id: string): string;
   /** Forgets the names that are not stored. */
   forgetNames(): void;

@@ -15,7 +15,7 @@ const LONGEST_MS = 4 * 60 * 60 * SECOND;
 /**
  * Returns the instant until which a provider takes no work: the instant that `why` states, if at most 7 days ahead.
  * Otherwise 15 minutes after `at`, doubled for each of the `limits` earlier pauses, at most 4 hours. Returns `null`
- * when `why` names no usage limit, missing credit or missing login.
+ * when `why` does not match `LIMIT`.
  */
 export function limitIn(
   why: string,

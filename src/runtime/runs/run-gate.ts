@@ -29,8 +29,8 @@ type RunGatePorts = {
   /** The step limit with which a run begins; `undefined`: the specification's default. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
   /**
-   * Id of the person who caused the turn or run; `null` when an operator granted the turn without messages, '' when
-   * nobody is known.
+   * Id of the person or program that caused the turn or run; `null` when an operator granted the turn without messages,
+   * '' when nobody is known.
    */
   readonly requestedBy: (seat: RunSeat) => string | null;
   /** Text of the messages that the turn was given; `null` for none. */

@@ -46,7 +46,7 @@ type RunsPorts = {
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** The id of the person who asked for the task of a channel, such as a review; `null` for none. */
   readonly askedFor: (channel: ChannelId) => string | null;
-  /** The folder with the files of the work that is reviewed in a channel; `null` for none. */
+  /** The path of the reviewer's files in a channel's last review; `null` for none. */
   readonly shownIn: (channel: ChannelId) => string | null;
   /** Ids of operators without an entry in the configuration: the user of this machine's page. */
   readonly localOperators: readonly string[];
@@ -239,7 +239,7 @@ export class Runs {
     return floor.task.kind === 'review' ? 'review' : 'meeting';
   }
 
-  /** The people who caused a seat's work. */
+  /** The people and programs that caused a seat's work. */
   #requesters(seat: RunSeat): readonly Requester[] {
     const { channel, agent, aside } = seat;
     const { store, manager } = this.#ports;

@@ -49,7 +49,7 @@ export type CallJudgement = {
   readonly denied?: string;
   /** Id of the always-allow rule that allows the call; `null` for none. */
   readonly remembered: string | null;
-  /** The answer to the agent if the call is refused. */
+  /** The answer to the agent if the rules deny the call. */
   readonly words: string;
   readonly offers: readonly AlwaysOffer[];
   /** Why the call needs approval even if a rule allows it; `null` for no reason. */
@@ -70,7 +70,7 @@ export type CallCircumstances = {
   readonly only?: readonly string[] | null;
   /** Why the agent must not change the work in this turn: it reviews, or speaks for another ticket. `null`: it may. */
   readonly readOnly?: ReadOnly | null;
-  /** The folder with the files of the work that the agent reviews, if there is one. */
+  /** The path of the reviewer's files in the channel's last review, in a turn with `readOnly`. */
   readonly shown?: string;
   /** Labels of what the session has read; default: none. */
   readonly session?: SessionLabels;

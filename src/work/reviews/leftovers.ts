@@ -14,7 +14,7 @@ export type StoredReviews = {
   /** The folder for the files that reviewers read: an absolute path without links. */
   readonly scratch: string;
   readonly states: () => Iterable<ReviewState>;
-  /** Folders in which agents and crews work. */
+  /** Working folders of agents, and repositories of crews. */
   readonly folders: () => readonly string[];
   /** Called with the error when stored work could not be deleted, or a review could not go on. */
   readonly failed: (error: unknown) => void;
@@ -43,9 +43,9 @@ function pathOf(id: string): string {
 
 /**
  * Deletes leftovers of ended reviews in the repositories of `folders` and in `scratch`: the folders for reviewers with
- * their registrations in git, and refs. Deletes the refs of a channel's last review if it ended before `keptSince`
- * (`null`: never) or was of a ticket. Also deletes the refs of earlier reviews, except those of tickets. Returns the
- * number of reviews whose refs are deleted. `isDryRun` only counts.
+ * their registrations in git, and refs. Keeps leftovers of a ticket's earlier reviews. Deletes the refs of a channel's
+ * last review only if it ended before `keptSince` (`null`: never) or was of a ticket. Returns the number of reviews
+ * that had refs to delete. `isDryRun` only counts.
  */
 export async function sweepReviews(
   stored: StoredReviews,

@@ -132,7 +132,7 @@ function isItsTurn(floor: Floor, agent: string): boolean {
 }
 
 /**
- * Returns the command that tells a review whether its agents are present: READY, BACK or LOST. Returns none when the
+ * Returns the command that tells a review whether its agents are available: READY, BACK or LOST. Returns none when the
  * change of a seat does not matter. `fact`: how a seat changed, if one did.
  */
 function attendance(

@@ -322,7 +322,7 @@ function judgeWork(
   // The review passes when the reviewer passed this tree and the primary agent now signals DONE for it.
   const { verdict, done } = decision.review;
   if (verdict?.verdict === 'pass' && done === work.tree) return pass(decision, verdict.reason);
-  // The reviewer is not asked again about a tree that it has seen, unless there are new answers to its findings.
+  // A tree that was reviewed is not reviewed again, unless there are new answers to findings.
   if (isUnchanged && answers.length === 0) return goOnUnlessStalled(decision);
   decision.ask(review.reviewer, 'review');
 }
@@ -438,7 +438,7 @@ function more(decision: ReviewDecision, { by, iterations }: ReviewCommandOf<'MOR
 }
 
 /**
- * Called at the end of a wait for a provider. Asks again for the turn that the provider refused; this counts as no
+ * Called at the deadline of a wait for a provider. Asks again for the turn that the provider refused; this counts as no
  * failure. A turn that is over is not asked for again.
  */
 function askAgain(decision: ReviewDecision): null {

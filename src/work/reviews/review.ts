@@ -59,8 +59,8 @@ const UNTILS = ['signal', 'review', 'consensus'] as const;
 const ON_FAILS = ['stop', 'revise'] as const;
 const SESSIONS = ['fresh', 'resume'] as const;
 /**
- * What a review can wait for. `agents`: both agents. `agent`: an absent agent. `arbiter`, `fail`: a person's decision.
- * `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no work until the wait ends.
+ * What a review can wait for. `agents`: both agents. `agent`: an agent that is not available. `arbiter`, `fail`: a
+ * person's decision. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no work until the wait ends.
  */
 export const WAITS = ['agents', 'agent', 'provider', 'arbiter', 'fail', 'budget'] as const;
 
@@ -100,11 +100,11 @@ export const findingSchema = z.strictObject({
 export const workSchema = z.strictObject({
   tree: text,
   commit: text.nullable(),
-  /** Files, with lines, that differ from the work of the newest verdict; absent when they are not known. */
+  /** Files, with lines, that differ from the work of the newest verdict that counts; absent when not known. */
   changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
-  /** A folder with the files of the commit, for the reviewer to read. */
+  /** The folder in which the reviewer reads the files of the commit. */
   folder: text.exactOptional(),
-  /** The changes since the work of the newest verdict, as git shows them; cut when they are long. */
+  /** The changes since the work of the newest verdict that counts, as git shows them; cut when they are long. */
   diff: text.exactOptional(),
 });
 
@@ -122,7 +122,7 @@ export const settingsSchema = z.strictObject({
   waitMs: z.number(),
   /** Whether the reviewer remembers its earlier turns ("resume") or gets a new session for each review ("fresh"). */
   session: z.enum(SESSIONS).exactOptional(),
-  /** The agent that reviews when the reviewer's provider takes no work, or when the reviewer is absent at the start. */
+  /** The agent that reviews when the reviewer's provider takes no work, or the reviewer is not available at the start. */
   fallback: text.exactOptional(),
 });
 
@@ -140,7 +140,7 @@ const iterationSchema = z.strictObject({
   reappeared: count,
   /** Why a signal in the primary agent's last turn could not be used. The agent reads this in its next turn. */
   fault: text.exactOptional(),
-  /** The number of verdicts that are void because the work changed during the review, 3 at most. Absent: none. */
+  /** The number of reviews that are void because the work changed during them, 3 at most. Absent: none. */
   voided: count.exactOptional(),
 });
 
@@ -148,9 +148,7 @@ const turnSchema = z.strictObject({
   agent,
   /** What the turn is for. `repair`: the agent gave no usable verdict. `answers`: it left findings unanswered. */
   purpose: z.enum(TURN_PURPOSES),
-  /**
-   * The epoch of the turn; `null` until the floor has granted it. The floor gives a turn that it continues a new epoch.
-   */
+  /** The newest epoch of the turn; `null` until the floor has granted it. */
   epoch: z.number().nullable(),
   /** True when the turn was asked for again because it was not completed the first time. */
   retried: z.boolean(),
@@ -169,7 +167,7 @@ const turnSchema = z.strictObject({
       digest: text,
     })
     .exactOptional(),
-  /** Set when the turn is over. The review then waits until its work is measured. */
+  /** Set when the turn is over, until its work is measured. */
   ended: z.literal(true).exactOptional(),
 });
 
@@ -178,7 +176,7 @@ const waitingSchema = z.strictObject({
   why: text,
   /** The deadline of the wait; `null` for none. */
   until: instant.nullable(),
-  /** The agent that is absent or whose provider takes no work, in a wait for both agents or for a provider. */
+  /** The agent that is not available, in a wait for both agents or for a provider. */
   away: agent.exactOptional(),
 });
 
@@ -187,11 +185,14 @@ const reviewSchema = z.strictObject({
   primary: agent,
   reviewer: agent,
   task: text,
-  /** The id of the person who asked for the review; empty when unknown. */
+  /** The id of the person who asked for the review, or last started the ticket's crew; empty when unknown. */
   by: text,
   /** Set when the primary agent only speaks, or is remote: its texts are the work. */
   textOnly: z.literal(true).exactOptional(),
-  /** The model that both agents used at the start. Absent: they used two, or a model is not known. */
+  /**
+   * The model that both agents used at the start. Absent: they used two, a model is not known, or the review is of a
+   * ticket.
+   */
   sameModel: text.exactOptional(),
   ticket: ticketSchema.exactOptional(),
   settings: settingsSchema,
@@ -204,13 +205,11 @@ const reviewSchema = z.strictObject({
   waiting: waitingSchema.nullable(),
   /** The work when it was last measured. */
   work: workSchema.nullable(),
-  /** The work of the newest verdict, without its `diff`; `null` before the first verdict. */
+  /** The work of the newest verdict that counts, without its `diff`; `null` before that verdict. */
   reviewed: workSchema.nullable(),
   /** The newest verdict; `null` before it, and when the work has changed since or the verdict is void. */
   verdict: z.strictObject({ verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text }).nullable(),
-  /**
-   * The tree for which the primary agent signalled DONE in this iteration; `null` when it did not, or the work changed.
-   */
+  /** The tree for which a DONE of the primary agent counts in this iteration; `null` for none. */
   done: text.nullable(),
   findings: z.array(findingSchema),
   /** Iterations in a row with a tree that was reviewed before. A person's decision sets the number to 0. */

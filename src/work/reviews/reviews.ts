@@ -248,7 +248,7 @@ export class Reviews {
 
   /**
    * Called when a review has ended: removes the folder that its reviewer read. The stored work stays, except that of a
-   * ticket's review, whose commits are on the ticket's branch.
+   * ticket's review.
    */
   #clear(review: Review): void {
     const { id, primary, ticket } = review;

@@ -31,7 +31,7 @@ const AUTHOR = {
  * Stores the files of a git repository, committed or not, as a commit under `ref`, without untracked files that git
  * ignores. Index, branch and files of the user stay as they are. Neither hooks nor filters of the repository run,
  * because an agent could have written them. `before`: the work to compare with. `without`: a folder whose changes are
- * no part of the work. Returns `null` when the folder is in no repository, or git is missing. Throws when git fails.
+ * no part of the work. Returns `null` for no repository, a bare one, no folder or no git. Throws when git fails.
  */
 export async function measureWork(
   environment: GitEnvironment,
@@ -131,7 +131,7 @@ async function changesOf(git: Git, before: string, after: string): Promise<Revie
 
 /**
  * Checks a commit out into the folder `place`, without a branch, for a reviewer to read. Makes the folder a worktree if
- * necessary. All other files in the folder are deleted. Throws when git fails.
+ * necessary. All other files in the folder are deleted. Throws when git fails, or `folder` is in no repository.
  */
 export async function showWork(
   environment: GitEnvironment,

@@ -28,8 +28,9 @@ export type AsideTask = {
   /** Rules of the only tools that the run may use; `null`: all allowed tools. */
   readonly tools: readonly string[] | null;
   /**
-   * The longest time without a report of work, in milliseconds. After it, the agent of a running run counts as lost.
-   * While a tool call is open, its `limitMs` counts instead; without `limitMs`, the agent does not count as lost.
+   * The longest time without a report of work, in milliseconds. After it, the agent counts as lost, unless the run is
+   * paused. While a tool call is open, its `limitMs` counts instead; without `limitMs`, the agent does not count as
+   * lost.
    */
   readonly timeoutMs: number;
 };
@@ -81,7 +82,10 @@ export class AsideRuns {
   readonly #ports: AsideRunsPorts;
   readonly #alarm: Alarm;
   readonly #atWork = new Map<string, AtWork>();
-  /** By the key of a seat's runs: the last session for which a worker was opened. No session gets a second worker. */
+  /**
+   * By the key of a seat's runs: the last session for which this process opened a worker. It opens no second worker for
+   * a session.
+   */
   readonly #lastSession = new Map<string, string>();
   #running = false;
 

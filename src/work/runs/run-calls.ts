@@ -53,7 +53,7 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
   return null;
 }
 
-/** Returns the waiting calls that need an approval, without those that a stored decision names. */
+/** Returns the waiting calls for which the rules ask people, without those that a stored decision names. */
 export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readonly OpenCall[] {
   const answered = new Set(grants.map(({ call }) => call));
   return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));

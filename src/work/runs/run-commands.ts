@@ -38,8 +38,8 @@ export type RunCommandPorts = {
     named: { readonly question: number } | { readonly key: string },
   ) => { readonly choice: string; readonly by: string | null } | null;
   /**
-   * Who may decide an agent's requests by the configuration: these ids, or ("other") any operator but the requester;
-   * `null`: every operator.
+   * Who may decide an agent's requests by the configuration: these ids, or ("other") any operator but the
+   * requesters; `null`: every operator.
    */
   readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
   /** The step limit of background runs, if configured, and the time for people to decide, in milliseconds. */
@@ -51,7 +51,7 @@ export type RunCommandPorts = {
   readonly readTools: (
     text: string,
   ) => { readonly ok: true; readonly rules: readonly string[] } | { readonly ok: false; readonly why: string };
-  /** Returns the ids of the people who caused the seat's turn or background run. */
+  /** Returns the ids of the people and programs that caused the seat's turn or background run. */
   readonly requesters: (seat: RunSeat) => readonly string[];
 };
 

@@ -198,7 +198,7 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   return null;
 }
 
-/** Ends the run with an error: rows 3, 8 and 9 of the specification's table. */
+/** Fails the run: rows 3, 8 and 9 of the specification's table. */
 function fail(decision: RunDecision, command: Of<'ERROR'>): RunRefusal | null {
   if (!RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
   failRun(decision, command.error);

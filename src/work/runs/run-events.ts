@@ -54,7 +54,7 @@ const settled = {
   call: id,
   status: z.enum(['complete', 'error']),
   output: text.nullable(),
-  /** Duration in milliseconds, without the time of approvals; `null` when unknown. */
+  /** In milliseconds, without the time of approvals; `null` when unknown, or when the call did not run. */
   duration: z.number().nullable(),
 };
 

@@ -36,7 +36,7 @@ const RUN_TEXTS: FactFields = {
 };
 
 /**
- * The run machine. Its key is a channel with the name of a seat's runs (`runKeyOf`). A key has one open run at a time.
+ * The run machine. Its key is a channel with the name of a seat's runs (`runKeyOf`). A key has at most one open run.
  */
 export const runMachine = {
   name: 'run',

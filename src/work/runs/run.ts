@@ -52,7 +52,7 @@ export const openCallSchema = z.strictObject({
   definition: text.exactOptional(),
   /** Set while the call waits until the calls before it are decided. */
   waits: z.literal(true).exactOptional(),
-  /** Set when a decision about another call does not count for this one. */
+  /** Set when the call is never decided together with equal calls. */
   alone: z.literal(true).exactOptional(),
   approved: z.boolean(),
   approval: id.exactOptional(),
@@ -164,8 +164,8 @@ const runSchema = z.strictObject({
   /** The last failure. In a paused run: the agent is lost, and the run fails when it continues. */
   lastError: runErrorSchema.nullable(),
   /**
-   * Instant at which a failed run is aborted if nobody decides; `null` when the run has not failed, or has no time
-   * limit.
+   * Instant at which a failed run is aborted if nobody decides; `null` when the run is not in the state `error`, or has
+   * no time limit.
    */
   errorUntil: instant.nullable(),
   calls: z.array(openCallSchema),
