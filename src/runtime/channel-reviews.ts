@@ -162,7 +162,7 @@ function withoutLinks(folder: string): string {
 
 /**
  * Deletes the leftovers of ended reviews: folders of reviewers, and stored work that need not be kept. Returns the
- * number of reviews whose stored work is deleted. `isDryRun` only counts.
+ * number of reviews that had stored work to delete. `isDryRun` only counts.
  */
 export function pruneReviews(
   { store, config, failed }: Pick<StoredReviews, 'failed'> & { readonly store: FloorStore; readonly config: Config },

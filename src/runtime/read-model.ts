@@ -185,7 +185,7 @@ export function channelsOf(config: Config, adapter: string): readonly ChannelId[
 const channelsById = idIndex<ChannelConfig>();
 const agentsById = idIndex<AgentConfig>();
 
-/** Number of channels whose session settings are cached. */
+/** Number of channels, and of channels' background runs, whose session settings are cached. */
 const SETTINGS_KEPT = 5_000;
 
 const UNKNOWN: Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'> = {
@@ -249,7 +249,7 @@ export function sessionSettingsOf(
 
 /** People of all platforms, with what they may do. */
 export type KnownPeople = {
-  /** Called when a person wrote or gave a command: name, and roles if the platform sent them. */
+  /** Called when a person or program wrote or gave a command: name, and roles if the platform sent them. */
   met(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
   /** Called when a person gave a command. The name is stored. */
   commanded(person: Parameters<KnownPeople['met']>[0]): void;
@@ -266,7 +266,7 @@ export type KnownPeople = {
   operates(person: Requester): boolean;
 };
 
-/** Number of people whose names and roles stay in memory. */
+/** Number of people and programs whose names and roles stay in memory. */
 const PEOPLE = 10_000;
 
 /** Returns the known people. `localOperators`: ids of operators without an entry in the configuration. */

@@ -44,7 +44,7 @@ type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'floors' | 'message' | 'lines' | 'keyValues' | 'onErased'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
-  /** The id of the person who asked for the task of a channel, such as a review; `null` for none. */
+  /** The id of the person who asked for the task of a channel, such as a review; '' or `null` when unknown. */
   readonly askedFor: (channel: ChannelId) => string | null;
   /** The path of the reviewer's files in a channel's last review; `null` for none. */
   readonly shownIn: (channel: ChannelId) => string | null;

@@ -60,7 +60,8 @@ const ON_FAILS = ['stop', 'revise'] as const;
 const SESSIONS = ['fresh', 'resume'] as const;
 /**
  * What a review can wait for. `agents`: both agents. `agent`: an agent that is not available. `arbiter`, `fail`: a
- * person's decision. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no work until the wait ends.
+ * person's decision. `budget`: a limit of the channel was reached. `provider`: an agent's provider takes no work until
+ * the wait ends.
  */
 export const WAITS = ['agents', 'agent', 'provider', 'arbiter', 'fail', 'budget'] as const;
 
@@ -122,7 +123,7 @@ export const settingsSchema = z.strictObject({
   waitMs: z.number(),
   /** Whether the reviewer remembers its earlier turns ("resume") or gets a new session for each review ("fresh"). */
   session: z.enum(SESSIONS).exactOptional(),
-  /** The agent that reviews when the reviewer's provider takes no work, or the reviewer is not available at the start. */
+  /** The agent that reviews when the reviewer's provider takes no work, or the reviewer is unavailable at the start. */
   fallback: text.exactOptional(),
 });
 

@@ -14,7 +14,7 @@ import { defined } from '../../lib/defined.ts';
 export type TaintPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'state' | 'onChange'>;
   readonly clock: Clock;
-  /** Returns whether a person's text is trusted. */
+  /** Returns whether a person's or program's text is trusted. */
   readonly vouched: (seat: RunSeat, author: Requester) => boolean;
   /** The newest lines of a channel, oldest first. Older lines are left out. */
   readonly said: (channel: ChannelId) => readonly Pick<Line, 'line' | 'at' | 'author'>[];
