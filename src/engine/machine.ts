@@ -94,7 +94,8 @@ export type ConfigTable = {
 
 /**
  * Facts in their stored form. Each string, list and object in a field of `texts` is moved into `body`, with a salt. The
- * fact holds the hash of both instead. `''`, numbers and `null` stay in the fact. Configurations are replaced by ids.
+ * fact holds the place in `body` and the hash of both instead, with `empty` for a list or an object. `''` and other
+ * values stay in the fact. Configurations are replaced by `{"config": id}`.
  */
 export function recordOf(
   { texts, configs }: Pick<Reading<unknown, unknown>, 'texts' | 'configs'>,
@@ -122,7 +123,7 @@ export function recordOf(
   return { facts: JSON.stringify(stored), body: bodies.length === 0 ? null : JSON.stringify(bodies) };
 }
 
-/** A state in its stored form: configurations are replaced by their ids. */
+/** A state in its stored form: configurations are replaced by `{"config": id}`. */
 export function stateText(
   { configs }: Pick<Reading<unknown, unknown>, 'configs'>,
   state: unknown,
@@ -240,7 +241,7 @@ export type DecidedRow<State, Fact, Effect> = {
 
 const LONGEST_CHAIN = 1_000;
 
-/** Decides a command, then everything that it causes. When a decision throws, all facts of the chain are discarded. */
+/** Calls `decide`, then decides all commands that follow. A decision that throws discards all facts of the chain. */
 export function decideChain<T>(
   at: Instant,
   decide: (chain: Chain) => T,
@@ -264,7 +265,7 @@ export function decideChain<T>(
 
 /**
  * Collects the decisions of one machine until they are written. Each command sees the state after the earlier ones.
- * Decisions for one key and instant share a journal row, unless both have a command id.
+ * Successive decisions for one key and instant share a journal row, unless both have a command id.
  */
 export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #machine: Machine<State, Command, Fact, Effect, Refusal>;

@@ -26,13 +26,13 @@ export type HumanMessage = {
   /** Agents that the message addresses by means of the platform: a mention, a role, a reply to the agent's message. */
   readonly addressed: readonly string[];
   readonly attachments: readonly Attachment[];
-  /** The message that this one is a reply to, if the platform names it. It is not stored. */
+  /** The message that this one is a reply to, if the platform names it. The inbox does not store it. */
   readonly replyTo?: string;
   /** The rule that keeps the message from agents (another bot, for example); absent for ordinary messages. */
   readonly ignore?: string;
-  /** True when a program wrote the message. Such a message does not renew budgets. */
+  /** True when a program wrote the message and `ignore` is absent. Such a message does not renew budgets. */
   readonly bot?: boolean;
-  /** When this wording was written, if the message was edited before Conch received it. Sorts as text. */
+  /** When this wording was written, if Slack sent the message already edited; else absent. Sorts as text. */
   readonly version?: string;
 };
 
@@ -87,7 +87,10 @@ export type OwedEffect<Effect> = {
    * false for entries that are not stored.
    */
   readonly uncertain: boolean;
-  /** The platform id of the channel's last confirmed text; `null` for none, and for entries that are not stored. */
+  /**
+   * The platform id of the channel's last text whose confirmation is written; `null` for none, and for entries that are
+   * not stored.
+   */
   readonly afterId: string | null;
   /** The platform id of the earlier post to edit, for a repeated announcement; `null` for others and without a post. */
   readonly editsId: string | null;
@@ -116,8 +119,8 @@ export type StateChange<State, Fact, Effect> = {
 };
 
 /**
- * Entries to deliver now. `next`: when to call `owed` again at the latest; `null` when entries can follow only from a
- * change or a settlement. When `rows` has as many entries as the limit, more may be ready now.
+ * Entries to deliver now. `next`: when to call `owed` again at the latest; `null` when time alone makes no entry ready.
+ * When `rows` has as many entries as the limit, more may be ready now.
  */
 export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
 
@@ -151,7 +154,7 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
   /** Keys that may have something in progress. All other keys are at rest. */
   awake(): readonly string[];
   resting(): ReadonlyMap<string, string>;
-  /** The facts of a key, newest first, read lazily: those in journal rows after `since`, by default all. */
+  /** The facts of a key that were not pruned, newest first, read lazily: those in journal rows after `since`. */
   newest(key: string, since?: number): Iterable<StoredFact<Fact>>;
   /** The newest `limit` facts before number `before`, or of all; oldest first. */
   journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[];

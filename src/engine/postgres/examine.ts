@@ -8,7 +8,7 @@ type SharingProcess = { readonly name: string; readonly silentMs: number; readon
 type PostgresState = {
   readonly version: string;
   readonly isTooOld: boolean;
-  /** Settings that lose commits in a crash of the database, as `name = value`. */
+  /** Settings with which a crash can lose commits, as `name = value`. */
   readonly unsafe: readonly string[];
   readonly requestMs: number;
   /** The processes that have not left and were not declared dead, first those that joined first. */

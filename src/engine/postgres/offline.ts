@@ -45,7 +45,7 @@ export function nameOfLog({ url, schema = 'conch' }: PostgresOptions): string {
   return `PostgreSQL at ${hostAndDatabase(url)}, schema ${schema}`;
 }
 
-/** A locked log: no process can join it, or write to it, before the transaction ends. */
+/** A locked log: no process can join it, or write rows to it, before the transaction ends. */
 type LockedLog = {
   readonly client: Client;
   readonly schema: string;

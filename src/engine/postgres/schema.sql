@@ -82,8 +82,8 @@ BEGIN
   UPDATE conch.workers SET state = 'left' WHERE worker = whose AND state = 'living';
 END $$;
 
--- Ends the workers that did not beat for dead_ms milliseconds, unless the sender itself did not beat for fresh_ms. Waits for a group
--- that is being written.
+-- Ends the workers that did not beat for dead_ms milliseconds, unless the sender itself did not beat for fresh_ms. If there are such
+-- workers, waits for a group that is being written.
 CREATE OR REPLACE FUNCTION conch.bury_silent(sender text, dead_ms double precision, fresh_ms double precision)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

@@ -4,12 +4,12 @@ import type { SharedLog } from './shared-log.ts';
 /** Time from the end of a beat to the next beat, in milliseconds. A beat stores that the worker is alive. */
 export const BEAT_MS = 1_000;
 
-/** Time without a beat after which a worker is declared dead, in milliseconds. */
+/** Time without a beat after which another worker may declare a worker dead, in milliseconds. */
 export const DEAD_MS = 5_000;
 
 /**
- * A worker is dead after `deadMs` without a beat. Only a worker whose own last beat is newer than `freshMs` may declare
- * that. `freshMs` plus the time between two beats is less than `deadMs`.
+ * A worker may be declared dead after `deadMs` without a beat, by a worker whose own last beat is newer than `freshMs`.
+ * `freshMs` plus `BEAT_MS` is less than `deadMs`.
  */
 const LIMITS = { deadMs: DEAD_MS, freshMs: 3 * BEAT_MS };
 
@@ -46,7 +46,7 @@ export class Heart {
   #timer: Timer | null = null;
   #silence: Timer | null = null;
   #isRunning = true;
-  /** When the first beat after the last gap was answered. */
+  /** When the first beat after the start, or after the last gap, was answered; `null` before. */
   #since: Instant | null = null;
   #last: Instant | null = null;
 

@@ -30,9 +30,9 @@ export type LeadParts = {
    * beats for `SILENT_MS`.
    */
   readonly lost: (error: StoreError) => void;
-  /** Called when a beat, or reading the log, fails: only for the first failure since requests last succeeded. */
+  /** Called for the first failure of a series: of a beat, of following the log, or of an attempt to lead. */
   readonly unreached: (error: unknown) => void;
-  /** Called after each request that writes to the log. */
+  /** Called after requests that write rows to the log. */
   readonly requests?: RequestsTold;
   /** Aborted when this process stops. Neither `lost` nor `unreached` is called after that. */
   readonly stopping: AbortSignal;
@@ -44,8 +44,8 @@ export type LeadParts = {
  *
  * One process of a log leads at a time. When the leader ends, another process leads within about a second; when the
  * leader dies, within about seven. Resolves with `null` when this process stops before it leads. Rejects when the log
- * cannot be joined, when the copy cannot be opened or written, and when `make` throws. Rejects also when this process
- * is declared dead before it leads. In these cases it has left the log and closed it.
+ * cannot be joined, when the copy cannot be opened or, at first, written, and when `make` throws. Rejects also when
+ * this process is declared dead before it leads. In these cases the log is closed.
  */
 export async function lead<Options extends StoreOptions, Store>(
   options: Options,
@@ -142,7 +142,7 @@ async function untilLeads(
   return null;
 }
 
-/** Returns a function that writes all changes of the log since its last call into `db`. */
+/** Returns a function that writes the changes of the log since its last call, at first all rows, into `db`. */
 export function followerOf(log: SharedLog, db: Database): () => Promise<void> {
   const write = writerOf(db);
   let position = 0;

@@ -7,10 +7,10 @@ import type { SharedLog, SharedRow } from './shared-log.ts';
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
-/** Called after requests to the log: `failed` after an attempt that is repeated, `succeeded` after a success. */
+/** Called after requests to the log: `failed` after an attempt that is repeated, `succeeded` after any answer. */
 export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
-/** Dependencies of a `LogDisk`. `changes` lists the rows that were written since its last call. */
+/** Dependencies of a `LogDisk`. `changes` lists the rows that were written or deleted since its last call. */
 type DiskParts = {
   readonly log: Pick<SharedLog, 'commit'>;
   readonly worker: string;

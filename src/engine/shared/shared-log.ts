@@ -1,7 +1,7 @@
 /** A row of a table of the store as text; `null` for a deleted row. `id` names the row among those of its table. */
 export type SharedRow = { readonly table: string; readonly id: string; readonly row: string | null };
 
-/** All rows that one transaction of the leader wrote. */
+/** All rows that one transaction of the leader wrote or deleted. */
 export type Group = {
   readonly worker: string;
   /** Counts the groups of the worker. A group that is sent again has the same number and is written once. */
@@ -9,7 +9,7 @@ export type Group = {
   readonly rows: readonly SharedRow[];
 };
 
-/** The rows that changed after a position, each in its newest form, oldest change first; and the position reached. */
+/** Rows that changed after a position, each in its newest form, oldest change first; and the position reached. */
 export type Changes = {
   readonly rows: readonly SharedRow[];
   readonly position: number;

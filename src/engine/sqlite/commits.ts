@@ -296,7 +296,7 @@ export class Mark {
   readonly #storeId: string;
   #row = 0;
 
-  /** Throws the file system's error when the mark cannot be written. */
+  /** Throws the file system's error when the mark cannot be opened. */
   constructor(database: string, storeId: string) {
     this.#file = openSync(markOf(database), 'a+', 0o600);
     closeSync(this.#file);
@@ -341,8 +341,8 @@ export function checkMark(db: Database, database: string): void {
 }
 
 /**
- * Throws when the write-ahead log is missing, although the database was not closed cleanly. Called without a mark: then
- * nothing else shows a loss.
+ * Throws when the write-ahead log is missing, although the database was not closed cleanly. Accepts a backup and a new
+ * file. Called without a mark: then nothing else shows a loss.
  */
 function checkLog(db: Database, known: Statement<[string], string>, database: string): void {
   const isCopy = known.get('backup') !== undefined || known.get('owner') === undefined;

@@ -19,7 +19,7 @@ type Leaving = {
 /** Configurations that states and facts name. Each is stored once under its hash. `prune` deletes unused ones. */
 export class Configs {
   readonly #sql;
-  /** Sets that collect each configuration id used while they are open. */
+  /** Sets that collect each configuration id that `idOf` returns while they are open. */
   readonly #watching = new Set<Set<string>>();
   readonly #ids = new WeakMap<object, string>();
   readonly #stored = new BoundedMap<string, unknown>(KEPT);

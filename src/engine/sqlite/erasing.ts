@@ -18,8 +18,8 @@ export type ErasingPorts = RetentionPorts & {
 };
 
 /**
- * Erases texts: first in the outbox and the page's messages, then in each journal together with its state, last in
- * messages of people and programs, with their authors' names. Each journal is changed in one commit, the other rows in
+ * Erases texts: first in the outbox and in the page's messages of its entries, then in each journal together with its
+ * state, last in the page's other messages and in the inbox. Each journal is changed in one commit, the other rows in
  * short commits. An interrupted erasure can be run again. Other messages stay, even when they quote the erased text.
  */
 export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoErased): Promise<Erased> {

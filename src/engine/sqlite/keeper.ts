@@ -80,7 +80,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
   #sweepAt: Instant = 0;
 
-  /** `limit`: about how many stored states stay in memory at most. */
+  /** `limit`: about how many states stay in memory; more while states are not stored yet. */
   constructor(
     machine: Machine<State, Command, Fact, Effect, Refusal>,
     uses: MachineUses<Command, Fact, Effect, Refusal>,

@@ -134,7 +134,7 @@ export class Outbox {
     }
   }
 
-  /** Called after a rollback: drops the transaction's entries. The next transaction writes its settlements again. */
+  /** Called after a rollback: drops the transaction's entries. The next transaction writes `#settling` again. */
   undone(): void {
     this.#staged = [];
     this.#settled = [...this.#settling, ...this.#settled];

@@ -33,9 +33,8 @@ export const TAKEN_OUT = 100;
 /**
  * Deletes rows older than each key's instant (`null`: none), in short commits: journal rows, which a checkpoint
  * replaces, and their ledger rows. For a key that is a channel, also deletes settled posts, messages of the page, and
- * messages of people and programs. Keeps a message whose delivery is not decided yet, a message that the state names,
- * and each channel's newest message. Deletes unused configurations if journal rows were deleted. `isDryRun` only
- * counts.
+ * messages of the inbox. Of these, keeps a message whose delivery is not decided yet, a message that the state names,
+ * and each channel's newest. Deletes unused configurations if journal rows were deleted. `isDryRun` only counts.
  */
 export async function prune(
   ports: RetentionPorts,

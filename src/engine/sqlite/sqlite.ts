@@ -44,7 +44,7 @@ export type StoreOptions = {
   /** The database file; created with its folder if missing. `':memory:'` keeps everything in memory. */
   readonly path: string;
   readonly clock: { now(): Instant };
-  /** About how many states of each machine stay in memory at most; 5,000 by default. */
+  /** About how many states of each machine stay in memory, 5,000 by default; more while states are not stored yet. */
   readonly statesInMemory?: number;
   /** Makes a store id of at most 12 letters and digits, unique among all stores; random by default. */
   readonly ids?: () => string;

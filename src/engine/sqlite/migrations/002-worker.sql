@@ -1,2 +1,2 @@
--- The process that delivers the row, when several processes share the store. NULL when one process has the store alone.
+-- The process that delivered the row, when several processes wrote a shared store; else NULL. 003-no-worker.sql drops the column.
 ALTER TABLE outbox ADD COLUMN worker TEXT;
