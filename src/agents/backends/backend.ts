@@ -73,8 +73,8 @@ export type Usage = {
 export type Report = {
   text(chunk: string): void;
   /**
-   * Ends the current message: later text is a new message. While a request for approval is open, later text stays in
-   * the same message.
+   * Ends the current message: later text is a new message. While a request to `gate` is open, later text stays in the
+   * same message.
    */
   flush(): void;
   /**

@@ -122,7 +122,7 @@ export class Generation {
     return this.#muted;
   }
 
-  /** True when the generation ended by itself, and no write of its messages or its end failed. */
+  /** True when a turn's generation ended by itself, and no write of its messages or its end failed. */
   get whole(): boolean {
     return this.#whole;
   }
@@ -329,7 +329,7 @@ export class Generation {
 
   /**
    * Ends one message of the turn and posts its text; while a request is open, the text is posted later. Stores whether
-   * the message ended with the turn-complete signal. A later message with text replaces this, so only the last counts.
+   * the message ended with the turn-complete signal. A later message with text or the signal replaces this.
    */
   async #endMessage(): Promise<void> {
     const { text, signalled, argument } = this.#scanner.end();

@@ -204,7 +204,8 @@ export class SeatedAgent {
   }
 
   /**
-   * Closes the session until the agent has work. Clears the seat's taint, unless the agent may resume its conversation.
+   * Closes the session until the agent has work. Clears the seat's taint from reading, unless no session is open or the
+   * agent may resume its conversation.
    */
   rest(): Promise<void> {
     const { session, knowledge, taint } = this.executor;

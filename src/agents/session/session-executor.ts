@@ -144,7 +144,7 @@ export class SessionExecutor {
   #attempt: PromiseWithResolvers<void> | null = null;
   /**
    * The attempts to open a session that are under way. Each ends when its session is open, opened too late and was
-   * closed, or failed to open.
+   * closed, failed to open, or is no longer wanted.
    */
   readonly #openings = new Set<Promise<void>>();
   /** Resolves when the previous session of the seat is closed, or took longer than `CLOSE_MS`. Never rejects. */
@@ -185,7 +185,7 @@ export class SessionExecutor {
     return this.#generation;
   }
 
-  /** Why a session was last lost or could not be opened, in one line; `null` if that never happened. */
+  /** Why a session was last lost or could not be opened, in one line; `null` when no such cause is known. */
   get lastCause(): string | null {
     return this.#lastCause;
   }
@@ -197,7 +197,7 @@ export class SessionExecutor {
 
   /**
    * Starts from the stored state: opens a session at once, or after the rest of its backoff. A session that too many
-   * errors stopped stays closed. Calls `lost` when no session is opened now. Resolves after the attempt, successful or
+   * errors stopped stays closed. Calls `lost` when no attempt is made now. Resolves after the attempt, successful or
    * not; without an attempt at once.
    */
   async begin(): Promise<void> {

@@ -60,7 +60,7 @@ export const sessionJournal = {
 
 /**
  * Returns the state that a session starts with. A session stopped by too many errors stays stopped. A session stopped
- * by a fatal error gets one new attempt, because its cause may be gone. The rest of a backoff is at most one whole
+ * by a fatal error gets a new attempt, because its cause may be gone. The rest of a backoff is at most one whole
  * delay, also when the clock was set back.
  */
 export function resumed(kept: KeptSession, at: Instant): SessionState {

@@ -77,7 +77,7 @@ export type Thresholds = { readonly maxConsecutiveErrors: number; readonly maxTo
 
 /**
  * One transition: its target, the counters after the transition, and its effect. `effect` is `null` for the table's
- * None, and for a CancelSession without a generation to cancel.
+ * None, and for the CancelSession of a row from `any` in phases other than Running and Interrupting.
  */
 export type SessionFact = Counters & {
   readonly type: 'sessionMoved';

@@ -385,8 +385,8 @@ const specsById = idIndex<AgentSpec>();
 
 const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
 /**
- * Attempts to write commands before they are dropped. Errors of the database, the disk or another process drop no
- * commands until `close`.
+ * Failed attempts to write commands after which one more attempt is the last. Errors of the database, the disk or
+ * another process drop no commands until `close`.
  */
 const ATTEMPTS = 120;
 

@@ -218,10 +218,9 @@ function isMode({ id, category }: Option): boolean {
 }
 
 /**
- * Returns the offered modes of the profile, of which the session must keep one. Empty for a profile without modes.
- * Throws a terminal `BackendError` when none is offered. Uses the session's mode option if it has one, because the
- * agent confirms a changed option with its value. A loaded session may list no modes: all modes of the profile then
- * count as offered.
+ * Returns the modes of the profile that the session offers, as one hold; none for a profile without modes. Uses the
+ * session's mode option if it has one, because the agent confirms a changed option with its value. A loaded session may
+ * list no modes: all modes of the profile then count as offered.
  */
 function modeHolds(profile: AcpProfile, { modes, configOptions, resumed }: ModesOf): readonly Hold[] {
   if (profile.modes.length === 0) return [];

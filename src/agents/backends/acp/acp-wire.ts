@@ -51,7 +51,7 @@ const configOption = z.object({
   options: z.array(optionValue).transform((values) => values.flat()),
 });
 
-/** The options of a session. Options without a list of values are skipped. */
+/** The options of a session. Malformed options, such as options without a list of values, are skipped. */
 const configOptions = z
   .array(configOption.nullable().catch(null))
   .transform((options) => options.filter((option) => option !== null))

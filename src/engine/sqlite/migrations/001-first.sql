@@ -8,8 +8,8 @@ CREATE TABLE meta (
   value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Messages of people and programs in their latest wording. `sort` is the platform's order within a channel. `version` is the platform's time of
--- the latest edit. `since` is the last journal row when the message arrived: no row up to that one names the message.
+-- Messages of people and programs in their latest wording. `sort` is the platform's order within a channel. `version` is the
+-- platform's time of the latest edit. `since` is the last journal row when the message arrived: no row up to that one names the message.
 CREATE TABLE inbox (
   id TEXT NOT NULL PRIMARY KEY,
   channel TEXT NOT NULL,
