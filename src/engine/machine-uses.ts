@@ -55,16 +55,16 @@ export type MachineUses<Command, Fact, Effect, Refusal> = {
   stamp?(command: Command): Command;
 };
 
-/** One model call in the ledger. `null` means unknown or none. */
+/** One model call in the ledger, or one report of a coding agent's usage. `null` means unknown or none. */
 export type LedgerEntry = {
   readonly agent: string;
   readonly epoch: number | null;
   readonly run: string | null;
-  /** The id of the person who caused the call. */
+  /** The id of the person or program that caused the call. */
   readonly requestedBy: string | null;
   readonly backend: string | null;
   readonly model: string | null;
-  /** All tokens; `input` includes `cached`. */
+  /** All tokens. For a model behind an API, `input` includes `cached`. */
   readonly tokens: number;
   readonly input: number | null;
   readonly output: number | null;
@@ -80,5 +80,5 @@ export type LedgerEntry = {
   readonly ms: number | null;
 };
 
-/** A model call, with the key of the journal whose fact reports it; for floors the key is the channel. */
+/** A ledger entry, with the key of the journal whose fact reports it; for floors the key is the channel. */
 export type LedgerRow = LedgerEntry & { readonly key: string; readonly at: Instant };

@@ -52,7 +52,7 @@ export type SessionSettings = {
   /** Messages within this time are injected together, in milliseconds. */
   readonly coalesceMs: number;
   readonly contextTokens: number;
-  /** The turn-complete signal, such as `TURN_COMPLETE`. Output that ends with the signal ends the turn. */
+  /** The turn-complete signal, such as `TURN_COMPLETE`. An answer that ends with the signal ends the turn. */
   readonly signal: string;
   /**
    * An answer of only one of these words is a pass. Prompts name the first. In a task only `REVIEW_PASS_WORD` counts.

@@ -227,8 +227,8 @@ export class Commits {
 }
 
 /**
- * Syncs committed data to the disk. Returns `null` when that is done, else a promise. Throws or rejects when the data
- * may be lost.
+ * Makes committed data durable. Returns `null` when that is done, else a promise. Throws or rejects when the data may
+ * be lost.
  */
 export type DiskSync = { sync(): Promise<void> | null; close(): void };
 

@@ -7,7 +7,7 @@ import { checksum, inserter, rowChecksum } from './rows.ts';
 /** The fact that reports a call: the `n`-th of a journal row, counted from 0. */
 export type LedgerPlace = { readonly machine: number; readonly row: number; readonly n: number; readonly at: Instant };
 
-/** Model calls, one row each: exactly those that the journal's facts report. */
+/** Reports of usage, one row each: exactly those of the journal's facts. */
 export class Ledger {
   readonly #add;
   readonly #of;
@@ -36,7 +36,8 @@ export class Ledger {
 }
 
 /**
- * Model calls since an instant in a database file, oldest first. Throws a `StoreError` when the file cannot be opened.
+ * Ledger rows since an instant in a database file, in the journal's order. Throws a `StoreError` when the file cannot
+ * be opened.
  */
 export function readLedger(path: string, since: Instant): readonly LedgerRow[] {
   const db = openToRead(path);

@@ -106,7 +106,7 @@ export function formerFile(path: string, version: number): string {
 const BUSY_TIMEOUT_MS = 800;
 
 const SETTINGS = [
-  // The store syncs each commit itself; SQLite syncs around checkpoints.
+  // The store makes each commit durable itself; SQLite syncs around checkpoints.
   ['synchronous', 'NORMAL', 1],
   ['foreign_keys', 'ON', 1],
   // Overwrites deleted data. Must be on from the first write: a page that splits leaves old data behind.

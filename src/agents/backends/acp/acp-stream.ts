@@ -68,7 +68,8 @@ export class AcpMultiplexer {
 
   /**
    * Delivers a message from the agent to its conversation: by its session, or by the request that is answered or
-   * cancelled. Answers a request of an unknown session with an error. Drops other messages of unknown conversations.
+   * cancelled. Answers a request that names no known session with an error. Drops other messages of unknown
+   * conversations.
    */
   take(message: AnyMessage): void {
     if (!('method' in message)) return this.#answered(message);
