@@ -2,7 +2,7 @@ import type { Due, Instant } from '../lib/time.ts';
 import type { CommandResult, Machine } from './machine.ts';
 import type { MachineUses } from './machine-uses.ts';
 
-/** A file of a message. Agents read this description; Conch does not fetch the file. */
+/** A file or a sticker of a message. Agents read this description; Conch does not fetch the file. */
 export type Attachment = {
   readonly name: string;
   readonly url: string;
@@ -32,7 +32,7 @@ export type HumanMessage = {
   readonly ignore?: string;
   /** True when a program wrote the message and `ignore` is absent. Such a message does not renew budgets. */
   readonly bot?: boolean;
-  /** When this wording was written, if Slack sent the message already edited; else absent. Sorts as text. */
+  /** When this wording was written, if known, for a message that was edited before it was stored. Sorts as text. */
   readonly version?: string;
 };
 

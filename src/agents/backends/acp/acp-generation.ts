@@ -69,7 +69,7 @@ export class AcpGeneration {
     return this.#interrupted;
   }
 
-  /** True once the generation accepts no more messages. */
+  /** True once the generation has ended. */
   get ended(): boolean {
     return this.#ended;
   }
