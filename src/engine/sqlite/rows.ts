@@ -19,7 +19,7 @@ export type JournalRow = {
   readonly deadline: Instant | null;
   readonly version: number;
   readonly facts: string;
-  /** The texts of the facts with their salts (`recordOf`); `null` for none, when all were erased, and in checkpoints. */
+  /** The texts of the facts with their salts (`recordOf`); `null` when none is left, and in checkpoints. */
   readonly body: string | null;
   /** The id of a command that is carried out once (`applyOnce`); `null` for other commands. */
   readonly cause: string | null;
