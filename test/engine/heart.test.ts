@@ -155,6 +155,16 @@ describe('a process that stands by', () => {
     leader.heart.stop();
   });
 
+  test('does not lead when it is stopped before it has joined, and leaves the log', async () => {
+    const { time, memory } = stage();
+    const { clock, timers } = time;
+    const parts = { clock, timers, told: () => undefined, unreached: () => undefined, lost: () => undefined };
+    const make = (...given: ConstructorParameters<typeof SqliteStore>) => new SqliteStore(...given);
+    const stopping = AbortSignal.abort();
+    expect(await lead({ path: ':memory:', clock }, memory.seenBy(), make, { ...parts, stopping })).toBeNull();
+    expect(memory.living).toEqual([]);
+  });
+
   test.each([
     { what: 'reached', broken: breakable },
     { what: 'read', broken: unreadable },

@@ -137,6 +137,7 @@ async function untilLeads(
     onSilent: () => state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', SILENT))),
   });
   stopping.addEventListener('abort', () => leads.resolve(false), { once: true });
+  if (stopping.aborted) leads.resolve(false);
   if (await leads.promise) return heart;
   heart.stop();
   return null;
