@@ -6,7 +6,7 @@ import type { Leading } from './leading.ts';
 import type { LogBug } from './memory-log.ts';
 
 const MODULES = ['engine/shared/lead.ts', 'engine/sqlite/sqlite.ts'];
-const MOST_SEEDS = 200;
+const MOST_SEEDS = 60;
 const HEART = 'engine/shared/heart.ts';
 const PLANTED = {
   'may act as long as it likes after a beat': { file: HEART, find: 'const LEASE = 0.75;', replace: 'const LEASE = 3;' },
@@ -37,13 +37,13 @@ const PLANTED = {
   },
   'does not wait for the log': {
     file: 'engine/shared/log-disk.ts',
-    find: 'return rows.length === 0 ? null : this.#send(rows);',
-    replace: 'if (rows.length > 0) this.#send(rows).catch(() => undefined);\n    return null;',
+    find: 'return this.#send(rows).then(() => () => {',
+    replace: 'this.#send(rows).catch(() => undefined);\n    return Promise.resolve().then(() => () => {',
   },
-  'leads before its copy has all rows': {
-    file: 'engine/shared/lead.ts',
-    find: 'if (isLeader) await follow();',
-    replace: 'if (isLeader) void 0;',
+  'keeps rows in its copy that the log has not taken': {
+    file: 'engine/sqlite/commits.ts',
+    find: "this.#db.exec('ROLLBACK');\n        return this.#wait(",
+    replace: "this.#db.exec('COMMIT');\n        return this.#wait(",
   },
   'counts its silence from the answer to a beat': {
     file: HEART,

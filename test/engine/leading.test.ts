@@ -20,5 +20,5 @@ describe('three programs on one store, with one leader', () => {
     const program = new URL('leading-planted.ts', import.meta.url).pathname;
     const { stdout } = await promisify(execFile)(process.execPath, [program]);
     expect(JSON.parse(stdout)).toEqual({ planted: 15, unseen: [] });
-  });
+  }, 600_000);
 });

@@ -7,6 +7,7 @@ import type { OwedEffect } from '../../src/engine/port.ts';
 import { Random } from '../sim/random.ts';
 import { MemoryLog } from './memory-log.ts';
 import type { LogBug } from './memory-log.ts';
+import { written } from './sqlite/fixture.ts';
 import { board, boardUses, counter } from './toy.ts';
 
 /** The code under test: the program's, or a copy with a planted bug. */
@@ -49,8 +50,8 @@ class Life {
   /** Sends a command. Called just before the program ends in good order. */
   lastAsk: (() => void) | null = null;
   led: Led<SqliteStore> | null = null;
-  /** Returns the value of a counter as the page would show it. `null` until the program leads. */
-  shown: ((key: string) => number) | null = null;
+  /** Returns the value of a counter, and whether a message is there, as the page would show them. */
+  shown: { readonly count: (key: string) => number; readonly has: (id: string) => boolean } | null = null;
   /** Resolves at this time. */
   readonly until = (at: number): Promise<void> =>
     new Promise((resolve) => void this.waiting.push({ at, go: () => resolve() }));
@@ -77,7 +78,11 @@ class World {
   #sent = 0;
   #done = 0;
   readonly #pinned: string[] = [];
-  /** The highest value of each counter that any leader showed. A later leader may not show a lower one. */
+  /** The newest messages, by id. */
+  #heard: readonly string[] = [];
+  #messages = 0;
+  readonly #accepted: string[] = [];
+  /** The highest value of each counter that any leader showed, and 1 for each message. No later one may be lower. */
   readonly #seen = new Map<string, number>();
 
   constructor(seed: number, code: Leading, bug: LogBug | null) {
@@ -177,13 +182,17 @@ class World {
   #look(): void {
     const acting = this.#lives.filter((life) => this.#runs(life) && life.led?.mayAct() === true);
     if (acting.length > 1) this.wrong.push('two programs may act at the same time');
-    for (const { shown } of acting) for (const key of KEYS) this.#see(key, shown?.(key) ?? null);
+    for (const { shown } of acting) {
+      if (shown === null) continue;
+      for (const key of KEYS) this.#see(key, shown.count(key));
+      for (const id of this.#heard) this.#see(id, Number(shown.has(id)));
+    }
   }
 
-  #see(key: string, count: number | null): void {
+  #see(key: string, count: number): void {
     const seen = this.#seen.get(key) ?? 0;
-    if (count !== null && count < seen) this.wrong.push('people were shown what was not stored, and is gone');
-    this.#seen.set(key, Math.max(seen, count ?? 0));
+    if (count < seen) this.wrong.push('people were shown what was not stored, and is gone');
+    this.#seen.set(key, Math.max(seen, count));
   }
 
   #begin(): void {
@@ -251,7 +260,17 @@ class World {
     const { store } = led;
     const [counters, boards] = [store.host(counter), store.host(board, boardUses)];
     await store.recover();
-    life.shown = (key) => counters.state(key)?.value ?? 0;
+    life.shown = {
+      count: (key) => counters.state(key)?.value ?? 0,
+      has: (id) => store.message(id) !== null,
+    };
+    const hear = async (): Promise<void> => {
+      this.#messages += 1;
+      const message = written(`m${this.#messages}`);
+      this.#heard = [...this.#heard.slice(-4), message.id];
+      await store.accept(message);
+      this.#accepted.push(message.id);
+    };
     const add = async (): Promise<void> => {
       this.#added += 1;
       const { ok } = await counters.apply(this.#random.pick(KEYS), { type: 'add', by: 1 }, FROM);
@@ -273,7 +292,7 @@ class World {
       if (!led.mayAct() || life.stopping.signal.aborted) continue;
       if (this.#now < FROM + ASK_FOR_MS)
         this.#random
-          .pick([add, pin])()
+          .pick([add, pin, hear])()
           .catch(() => undefined);
       work().catch(() => undefined);
     }
@@ -314,6 +333,8 @@ class World {
       const inOrder = posted.toSorted((one, other) => one.at - other.at).map(({ text }) => text);
       if (inOrder.join() !== pins.join()) this.wrong.push(`posts of ${channel} are missing or out of order`);
     }
+    const unheard = this.#accepted.filter((id) => leader.message(id) === null);
+    if (unheard.length > 0) this.wrong.push(`${unheard.join(', ')}: accepted, and gone`);
     const lost = this.#pinned.filter((text) => !recorded.includes(text));
     if (lost.length > 0) this.wrong.push(`${lost.join(', ')}: done, and gone`);
     this.wrong.push(...leader.verify());

@@ -41,7 +41,7 @@ function floorsIn(log: SharedLog, more: Partial<ReturnType<typeof options>> = {}
 }
 
 describe('a store that processes share', () => {
-  test('shows no state that the log has not accepted', async () => {
+  test('shows no state and no message that the log has not accepted', async () => {
     const memory = new MemoryLog();
     const log = memory.seenBy();
     const gate = Promise.withResolvers<void>();
@@ -49,12 +49,13 @@ describe('a store that processes share', () => {
     const counters = store.host(counter);
     const told: number[] = [];
     counters.onChange(({ state }) => told.push(state.value));
-    const added = counters.apply('a', { type: 'add', by: 2 }, AT);
+    const added = Promise.all([store.accept(written('m1')), counters.apply('a', { type: 'add', by: 2 }, AT)]);
     await new Promise((resolve) => void setImmediate(resolve));
-    expect([counters.state('a'), counters.journal('a', 9), told]).toEqual([null, [], []]);
+    expect([counters.state('a'), counters.journal('a', 9), told, store.message('m1')]).toEqual([null, [], [], null]);
     gate.resolve();
     await added;
     expect([counters.state('a')?.value, counters.journal('a', 9).length, told]).toEqual([2, 1, [2]]);
+    expect(store.message('m1')?.text).toBe('text of m1');
     await store.close();
   });
 
@@ -84,6 +85,25 @@ describe('a store that processes share', () => {
     expect(lost).toMatchObject([{ code: 'buried' }]);
     expect((await log.pull(0)).rows).toEqual([]);
     await store.close();
+  });
+
+  test('has what the earlier leader wrote after the last look of the process that takes over', async () => {
+    const memory = new MemoryLog();
+    const one = await floorsIn(memory.seenBy());
+    const log = memory.seenBy();
+    const takingOver: SharedLog = {
+      ...log,
+      lead: async (worker) => {
+        if (memory.living.includes(one.owner)) {
+          await one.accept(written('m1'));
+          await one.close();
+        }
+        return await log.lead(worker);
+      },
+    };
+    const two = await openShared(takingOver);
+    expect(two.message('m1')?.text).toBe('text of m1');
+    await two.close();
   });
 
   test('tells when a request to the log fails, and when one succeeds again', async () => {
@@ -149,7 +169,7 @@ describe('a store that processes share', () => {
     const memory = new MemoryLog();
     const log = memory.seenBy();
     const following = openDatabase(':memory:');
-    const follow = writerOf(following);
+    const follow = following.transaction(writerOf(following));
     const one = await floorsIn(log);
     await seat(one);
     for (const id of ['m1', 'm2']) {

@@ -62,10 +62,11 @@ export async function lead<Options extends StoreOptions, Store>(
     };
     const db = openDatabase(options.path, MIGRATIONS, undefined, true);
     try {
-      const heart = await untilLeads({ log, worker, db }, parts);
+      const heart = parts.stopping.aborted ? null : await untilLeads({ log, worker, db }, parts);
       if (heart !== null) {
         const { timers, requests } = parts;
-        const disk = new LogDisk({ log, worker, changes: changesOf(db), timers, ...defined({ told: requests }) });
+        const copy = { changes: changesOf(db), write: writerOf(db) };
+        const disk = new LogDisk({ log, worker, timers, ...copy, ...defined({ told: requests }) });
         const left = end;
         end = () => (heart.stop(), left());
         const store = make(db, { ...options, shared: { worker, logId, disk, leave: end } });
@@ -137,7 +138,6 @@ async function untilLeads(
     onSilent: () => state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', SILENT))),
   });
   stopping.addEventListener('abort', () => leads.resolve(false), { once: true });
-  if (stopping.aborted) leads.resolve(false);
   if (await leads.promise) return heart;
   heart.stop();
   return null;
@@ -145,7 +145,7 @@ async function untilLeads(
 
 /** Returns a function that writes the changes of the log since its last call, at first all rows, into `db`. */
 export function followerOf(log: SharedLog, db: Database): () => Promise<void> {
-  const write = writerOf(db);
+  const write = db.transaction(writerOf(db));
   let position = 0;
   return async () => {
     for (let isAll = false; !isAll;) {

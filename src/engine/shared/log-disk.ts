@@ -2,7 +2,8 @@ import { StoreError, sentence } from '../errors.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy, Verdict } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
-import type { DiskSync } from '../sqlite/commits.ts';
+import type { Sharing } from '../sqlite/commits.ts';
+import type { ChangedRows } from './replica.ts';
 import type { SharedLog, SharedRow } from './shared-log.ts';
 
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
@@ -10,11 +11,12 @@ const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 /** Called after requests to the log: `failed` after an attempt that is repeated, `succeeded` after any answer. */
 export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
-/** Dependencies of a `LogDisk`. `changes` lists the rows that were written or deleted since its last call. */
+/** Dependencies of a `LogDisk`. `write`: writes rows of the log into the copy. */
 type DiskParts = {
   readonly log: Pick<SharedLog, 'commit'>;
   readonly worker: string;
-  readonly changes: () => readonly SharedRow[];
+  readonly changes: ChangedRows;
+  readonly write: (rows: readonly SharedRow[]) => void;
   readonly timers: Timers;
   readonly told?: RequestsTold;
 };
@@ -23,7 +25,7 @@ type DiskParts = {
  * The disk of a shared store: a transaction of the leader is durable when the log has its rows. Repeats a failed
  * request until it succeeds or `close` is called. Rejects with a `StoreError` when the log refuses the rows.
  */
-export class LogDisk implements DiskSync {
+export class LogDisk implements Sharing {
   readonly #parts: DiskParts;
   #number = 0;
   #isClosed = false;
@@ -32,9 +34,14 @@ export class LogDisk implements DiskSync {
     this.#parts = parts;
   }
 
-  sync(): Promise<void> | null {
-    const rows = this.#parts.changes();
-    return rows.length === 0 ? null : this.#send(rows);
+  publish(): Promise<() => void> | null {
+    const { changes, write } = this.#parts;
+    const rows = changes.list();
+    if (rows.length === 0) return null;
+    return this.#send(rows).then(() => () => {
+      write(rows);
+      changes.forget();
+    });
   }
 
   close(): void {

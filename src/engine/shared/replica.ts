@@ -23,28 +23,26 @@ const OWN: Readonly<Record<string, string>> = { ledger: 'id' };
 type Row = Readonly<Record<string, unknown>>;
 
 /**
- * Returns a function that writes rows of the log into the tables of a database, in one transaction. The database must
- * have the tables of a store.
+ * Returns a function that writes rows of the log into the tables of a database, within a transaction of the caller. The
+ * database must have the tables of a store.
  */
 export function writerOf(db: Database): (rows: readonly SharedRow[]) => void {
   const tables = new Map(TABLES.map((table) => [table, writing(db, table)]));
   const rewrite = journalRewriter(db);
-  return db.transaction((rows: readonly SharedRow[]) =>
-    rewrite(() => {
-      for (const { table, id, row } of rows.toSorted(byTableAndNumber)) {
-        const { remove, insert } = tables.get(table) ?? {};
-        remove?.run(...named(table, id));
-        if (row !== null) insert?.(valuesOf(row));
-      }
-    }),
-  );
+  return (rows) => {
+    for (const { table, id, row } of rows.toSorted(byTableAndNumber)) {
+      const { remove, insert } = tables.get(table) ?? {};
+      if (row === null || table in OWN) rewrite(() => remove?.run(...named(table, id)));
+      if (row !== null) insert?.(valuesOf(row));
+    }
+  };
 }
 
-/**
- * Watches the shared tables of a database. Returns a function that lists the rows that were written or deleted since
- * its last call, in their newest form.
- */
-export function changesOf(db: Database): () => readonly SharedRow[] {
+/** `list`: the rows that were written or deleted since the last `forget`, in their newest form. */
+export type ChangedRows = { readonly list: () => readonly SharedRow[]; readonly forget: () => void };
+
+/** Watches the shared tables of a database. A rollback takes back what was noted in its transaction. */
+export function changesOf(db: Database): ChangedRows {
   db.exec('CREATE TEMP TABLE changed (place TEXT, id TEXT, PRIMARY KEY (place, id)) WITHOUT ROWID');
   for (const table of TABLES) db.exec(triggersOf(table));
   const changed = db.prepare<[], { readonly table: string; readonly id: string }>(
@@ -57,13 +55,10 @@ export function changesOf(db: Database): () => readonly SharedRow[] {
       return [table, read.pluck()];
     }),
   );
-  return () => {
-    const rows = changed.all().map(({ table, id }) => {
-      const row = reads.get(table)?.get(...named(table, id)) ?? null;
-      return { table, id, row };
-    });
-    clear.run();
-    return rows;
+  return {
+    list: () =>
+      changed.all().map(({ table, id }) => ({ table, id, row: reads.get(table)?.get(...named(table, id)) ?? null })),
+    forget: () => void clear.run(),
   };
 }
 
@@ -116,7 +111,7 @@ function triggersOf(table: string): string {
 
 function writing(db: Database, table: string) {
   const columns = columnsOf(db, table);
-  const sql = `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
+  const sql = `INSERT OR REPLACE INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
   const insert = db.prepare(sql);
   return {
     remove: db.prepare<string[]>(`DELETE FROM ${table} WHERE ${isNamed(table)}`),

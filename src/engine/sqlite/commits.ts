@@ -58,6 +58,16 @@ export type CommitHooks = {
   readonly lost: (error: StoreError) => void;
 };
 
+/** The log of a shared store, for the process that leads. */
+export type Sharing = {
+  /**
+   * Sends the rows of the open transaction. Resolves when the log has them, with a function that writes them into the
+   * copy. Returns `null` when there are none. Rejects when the log refuses them.
+   */
+  publish(): Promise<() => void> | null;
+  close(): void;
+};
+
 /** With this many waiting jobs, a transaction begins at the end of the current task, unless one is under way. */
 const MOST_TOGETHER = 512;
 
@@ -67,6 +77,7 @@ const MOST_TOGETHER = 512;
  */
 export class Commits {
   readonly #sync: DiskSync | null;
+  readonly #sharing: Sharing | null;
   readonly #db: Database;
   readonly #path: string;
   readonly #hooks: CommitHooks;
@@ -78,9 +89,13 @@ export class Commits {
   #dead: StoreError | null = null;
   #syncing: Promise<void> | null = null;
 
-  /** `sync`: called after each transaction. Without it, a transaction counts as durable after its `COMMIT`. */
-  constructor(db: Database, path: string, hooks: CommitHooks, sync: DiskSync | null = null) {
-    this.#sync = sync;
+  /**
+   * `durable`: called after each transaction to sync it, or before its end to share it. Without it, a transaction counts
+   * as durable after its `COMMIT`.
+   */
+  constructor(db: Database, path: string, hooks: CommitHooks, durable: DiskSync | Sharing | null = null) {
+    this.#sync = durable !== null && 'sync' in durable ? durable : null;
+    this.#sharing = durable !== null && 'publish' in durable ? durable : null;
     this.#db = db;
     this.#begin = db.prepare('BEGIN IMMEDIATE');
     this.#commit = db.prepare('COMMIT');
@@ -138,12 +153,35 @@ export class Commits {
       this.#begin.run();
       for (const job of jobs) job.attempt();
       this.#hooks.beforeCommit();
+      const shared = this.#sharing?.publish() ?? null;
+      if (shared !== null) {
+        // Readers of the copy must not see rows that can still be lost.
+        this.#db.exec('ROLLBACK');
+        return this.#wait(
+          shared.then(
+            (write) => this.#write(jobs, write),
+            (error: unknown) => this.#lose(jobs, error),
+          ),
+        );
+      }
       this.#commit.run();
     } catch (error) {
       this.#fail(jobs, error);
       return;
     }
     this.#bringToDisk(jobs);
+  }
+
+  /** Writes rows that the log has. If that fails, the next start makes the copy anew. */
+  #write(jobs: readonly AnyJob[], write: () => void): void {
+    try {
+      this.#begin.run();
+      write();
+      this.#commit.run();
+    } catch (error) {
+      return this.#lose(jobs, error);
+    }
+    this.#settle(jobs);
   }
 
   #wait(busy: Promise<void>): void {
@@ -171,7 +209,6 @@ export class Commits {
   }
 
   #notOnDisk(error: unknown): StoreError {
-    if (error instanceof StoreError) return error;
     const why = error instanceof Error ? error.message : String(error);
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
   }
@@ -214,6 +251,7 @@ export class Commits {
     this.#dead = error;
     for (const job of this.#jobs.splice(0)) job.fail(error);
     this.#sync?.close();
+    this.#sharing?.close();
     this.#db.close();
   }
 

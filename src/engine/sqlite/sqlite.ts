@@ -25,7 +25,7 @@ import { backUp, checkMoved, noteEndedWell, noteTold, readMarks } from './backup
 import { checkAtStart, factsBack, fileProblems, foldProblems } from './check.ts';
 import { Configs } from './configs.ts';
 import { Commits, Mark, WalSync, checkMark } from './commits.ts';
-import type { CommitHooks, DiskSync } from './commits.ts';
+import type { CommitHooks, DiskSync, Sharing } from './commits.ts';
 import { Inbox } from './inbox.ts';
 import { Keeper } from './keeper.ts';
 import type { Shared } from './keeper.ts';
@@ -65,7 +65,7 @@ export type StoreOptions = {
 type SharedPlace = {
   readonly worker: string;
   readonly logId: string;
-  readonly disk: DiskSync;
+  readonly disk: Sharing;
   readonly leave: () => Promise<void>;
 };
 
