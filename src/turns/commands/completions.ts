@@ -1,6 +1,6 @@
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
-import { lineWords } from './parse.ts';
+import { lineWords, rowOf } from './parse.ts';
 import type { CommandTable } from './parse.ts';
 import { COMMANDS } from './command-table.ts';
 import type { Argument } from './command-table.ts';
@@ -48,8 +48,8 @@ function choices(words: readonly string[], known: Completable, table: CommandTab
   if (second === undefined && group.length > 0) {
     return group.map((row) => ({ value: row.path.slice(first.length + 1), summary: row.summary }));
   }
-  const row = table.find((each) => each.path === `${first} ${second}` || each.path === first);
-  if (row === undefined) return [];
+  const row = rowOf(words, table);
+  if (row === null) return [];
   const given = words.slice(row.path.split(' ').length);
   const arguments_: readonly Argument[] = row.arguments;
   const argument = arguments_[given.length] ?? arguments_.find((each) => each.rest === true);

@@ -107,7 +107,8 @@ const MAX_SECONDS = 86_400;
 
 type Read = Values | string;
 
-function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
+/** Returns the command that a line's words begin with, by its path or alias; `null` when there is none. */
+export function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
   const [first = '', second = ''] = words.map((word) => word.toLowerCase());
   const both = `${first} ${second}`;
   return table.find(({ path, alias }) => path === both || alias === both || path === first) ?? null;

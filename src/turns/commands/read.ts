@@ -100,7 +100,9 @@ export function helpText(command: string | undefined): string | null {
   if (command === undefined) {
     return [...COMMANDS.map((row) => `${usage(row)}: ${row.summary}`), OPEN_TO].join('\n');
   }
-  const row: CommandRow | undefined = COMMANDS.find((each) => each.path === command);
+  const row: CommandRow | undefined = COMMANDS.find(
+    ({ path, alias }: CommandRow) => path === command || alias === command,
+  );
   if (row !== undefined) return rowHelp(row);
   const group = COMMANDS.filter((each) => each.path.startsWith(`${command} `));
   return group.length === 0 ? null : group.map((each) => `${usage(each)}: ${each.summary}`).join('\n');

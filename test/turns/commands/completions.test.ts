@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { COMMANDS } from '../../../src/turns/commands/command-table.ts';
 import { completions, MAX_COMPLETIONS } from '../../../src/turns/commands/completions.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
 
@@ -65,6 +66,11 @@ describe('an unfinished line', () => {
   test('shows at most 25 choices', () => {
     const agents = Array.from({ length: 100 }, (_, index) => ({ id: `a${index}`, name: `Agent ${index}` }));
     expect(completions('/floor grant ', { agents })).toHaveLength(MAX_COMPLETIONS);
+  });
+
+  test('completes the arguments of a command that is written by its alias', () => {
+    const table = COMMANDS.map((row) => (row.path === 'floor grant' ? { ...row, alias: 'floor g' } : row));
+    expect(completions('/floor g d', KNOWN, table).map(({ line }) => line)).toEqual(['/floor g dev']);
   });
 
   test('can be parsed after its completion', () => {

@@ -474,6 +474,7 @@ describe('reading', () => {
         'For operators. Without arguments it only shows, for everybody.',
       ].join('\n'),
     );
+    expect((await run('/help crew d', ANN)).text).toContain('/crew dashboard: Show workers');
     expect((await run('/help floor skp', ANN)).text).toContain('Did you mean "floor skip"?');
   });
 
