@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { lockFile, lockOf } from '../engine/lock.ts';
 import { loadConfigFrom } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
+import { parsedJson } from '../lib/defined.ts';
 import { systemClock } from '../lib/time.ts';
 import { pruneReviews } from '../runtime/channel-reviews.ts';
 import { databaseIn, openDataFolder } from '../runtime/data-folder.ts';
@@ -173,8 +174,7 @@ class Follower {
     const answer = await ask(`review export${after}`, this.#call.channel, this.#world);
     if (!answer.reached) return null;
     if (!answer.ok) return answer.text;
-    const parsed = manifestSchema.safeParse(JSON.parse(answer.text));
-    return parsed.success ? parsed.data : null;
+    return parsedJson(answer.text, manifestSchema);
   }
 
   async #cancel(): Promise<void> {

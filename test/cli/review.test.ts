@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
+import { runReview } from '../../src/cli/review-command.ts';
 import { until } from '../e2e/network.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 
@@ -167,6 +168,34 @@ describe('conch review without a running Conch', () => {
 });
 
 describe('conch review with a running Conch', () => {
+  test('asks again when the answer is no review', async () => {
+    const printed: string[] = [];
+    const passed = {
+      id: 'console:x-1',
+      state: 'complete',
+      iteration: 1,
+      settings: { maxIterations: 10 },
+      outcome: { kind: 'passed', why: '' },
+      waiting: null,
+      lines: [],
+    };
+    const exports = ['no JSON', '{}', JSON.stringify(passed)];
+    const world = {
+      dataDir: place,
+      port: 1,
+      readFile: async () => 'token',
+      fetch: async (_url: string, { body }: RequestInit) =>
+        Response.json({ ok: true, text: JSON.stringify(body).includes('review export') ? exports.shift() : '' }),
+      out: (text: string) => void printed.push(text),
+      err: (text: string) => void printed.push(text),
+      file: null,
+      signal: new AbortController().signal,
+      sleep: async () => undefined,
+    };
+    const call = { task: 'write it', primary: 'dev', reviewer: 'qa', iterations: null, channel: null, json: false };
+    expect([await runReview({ ...call, resume: null }, world), printed]).toEqual([0, ['The review passed\n']]);
+  });
+
   test('gives the review to Conch, ends with 21 when a person is needed, and resumes by the id', async () => {
     const folder = join(place, 'running');
     mkdirSync(folder);
