@@ -40,7 +40,7 @@ export function testTool(test: ToolTest, config: Config): ToolTestResult {
   const use = toolUse({ name: test.tool, kind: null, input, locations: [] }, workPlaceOf(agent, config));
   const rules = toolRulesOf(config, agent, channel);
   const decided = decideUse(use, rules, { at: 0, definition: null, remembered: [] });
-  const caution = pageCaution({ input, detail: '' }, config);
+  const caution = decided.verdict === 'deny' ? null : pageCaution({ input, detail: '' }, config);
   const verdict = decided.verdict === 'allow' && caution !== null ? { ...decided, verdict: 'ask' as const } : decided;
   const lines = [`${verdict.verdict}: ${reasonOf(decided)}`];
   if (caution !== null) lines.push(`caution: ${caution}: asks even where a rule allows it`);

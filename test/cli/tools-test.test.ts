@@ -56,6 +56,12 @@ describe('conch tools test', () => {
     expect(shown('Edit', { file_path: 'src/http.ts', note: 'localhost 7420' })).toMatch(/^ask: rule "Edit\(src/);
   });
 
+  test('names no request for a call that a rule denies, although it names Conch’s page', () => {
+    const denied = shown('Bash', { command: 'curl localhost:7420' });
+    expect(denied).toMatch(/^deny: rule "Bash\(curl/);
+    expect(denied).not.toContain('caution');
+  });
+
   test('prints the rule that asks, and the always-allow rules that people could choose', () => {
     expect(shown('Bash', { command: 'git push origin' })).toContain(
       'ask: rule "Bash(git push *)!" of "ask", for every agent\n',
