@@ -87,7 +87,7 @@ function isBefore(one: Entry, other: Entry, outer: readonly Entry[]): boolean {
 }
 
 function shadowed({ place, text }: Entry): string {
-  return `This rule has no effect: "${text}" of "${place.list}" comes first and covers it. Remove one.`;
+  return `This rule has no effect: "${text}" of "${place.list}" covers it and is at least as strict. Remove one.`;
 }
 
 /** True when the texts show that `wider` covers everything that `narrower` covers. False proves nothing. */

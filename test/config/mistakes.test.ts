@@ -132,13 +132,13 @@ describe('T39 Conch warns of a setting that works but is probably a mistake', ()
       'a rule that another place forbids',
       { tools: { deny: ['Bash'] }, agents: [{ id: 'a', backend: llm, tools: { allow: ['Bash(npm test)'] } }] },
       {},
-      'line 18: agents[0].tools.allow[0]: This rule has no effect: "Bash" of "deny" comes first and covers it. Remove one.',
+      'line 18: agents[0].tools.allow[0]: This rule has no effect: "Bash" of "deny" covers it and is at least as strict. Remove one.',
     ],
     [
       'a rule of a channel that asks everywhere',
       { tools: { ask: ['Edit'] }, channels: [{ id: 'console:a', agents: ['pm'], tools: { allow: ['Edit(src/**)'] } }] },
       {},
-      'line 15: channels[0].tools.allow[0]: This rule has no effect: "Edit" of "ask" comes first and covers it. Remove one.',
+      'line 15: channels[0].tools.allow[0]: This rule has no effect: "Edit" of "ask" covers it and is at least as strict. Remove one.',
     ],
     [
       'rules for a program that asks nobody',

@@ -52,6 +52,16 @@ describe('a rule that looks right', () => {
       { ask: ['Bash(git *)'], allow: ['Bash(git status)'] },
       'allow[0] unwise: This rule has no effect: "Bash(git *)" of "ask"',
     ],
+    [
+      'stands before a wider one',
+      { allow: ['Bash(git log)', 'Bash(git log *)'] },
+      'allow[0] unwise: This rule has no effect: "Bash(git log *)" of "allow" covers it and is at least as strict. Remove one.',
+    ],
+    [
+      'stands after a wider one',
+      { allow: ['Bash(git log *)', 'Bash(git log)'] },
+      'allow[1] unwise: This rule has no effect: "Bash(git log *)" of "allow" covers it and is at least as strict. Remove one.',
+    ],
     ['is there twice', { allow: ['Read', 'Read'] }, 'allow[1] unwise: This rule has no effect: "Read" of "allow"'],
     [
       'has a wider one beside it',
