@@ -223,7 +223,7 @@ function configFiles(folder: string, env: GitEnvironment): string | null {
   const paths = [
     '/etc/gitconfig',
     join(home, '.gitconfig'),
-    join(env['XDG_CONFIG_HOME'] ?? join(home, '.config'), 'git/config'),
+    join(env['XDG_CONFIG_HOME'] || join(home, '.config'), 'git/config'),
     ...places.flatMap((place) => [join(place, 'config'), join(place, 'config.worktree')]),
   ];
   const newest = Date.now() - RACY_MS;

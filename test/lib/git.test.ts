@@ -321,6 +321,20 @@ describe('programs that the configuration of git names', () => {
     expect(ran()).toBe(false);
   });
 
+  test('do not run if they are configured in ~/.config later, with an empty XDG_CONFIG_HOME', async () => {
+    const { program, ran } = trap('late');
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 60_000);
+    onTestFinished(() => void vi.restoreAllMocks());
+    writeFileSync(join(root, 'late.txt'), '1\n');
+    writeFileSync(join(root, '.gitattributes'), '* filter=late\n');
+    const git = gitIn(root, { ...env(), XDG_CONFIG_HOME: '' });
+    await git(['status']);
+    mkdirSync(join(home, '.config/git'), { recursive: true });
+    writeFileSync(join(home, '.config/git/config'), `[filter "late"]\n\tclean = '${program}'\n`);
+    await git(['add', '--all']);
+    expect(ran()).toBe(false);
+  });
+
   test('do not check the signature of a commit', async () => {
     const { program, ran } = trap('gpg');
     raw('config', 'gpg.program', program);
