@@ -59,7 +59,7 @@ type SettledCall = Pick<Extract<RunCommand, { type: 'SETTLE' }>, 'status' | 'cod
 function cutOutput(output: string): string {
   if (output.length <= LONGEST_OUTPUT) return output;
   const digest = createHash('sha256').update(output).digest('hex');
-  return `${output.slice(0, LONGEST_OUTPUT)}\n… (${Buffer.byteLength(output)} bytes in all, sha256 ${digest})`;
+  return `${output.slice(0, LONGEST_OUTPUT).toWellFormed()}\n… (${Buffer.byteLength(output)} bytes in all, sha256 ${digest})`;
 }
 
 const LONGEST_OUTPUT = 65_536;
