@@ -205,6 +205,23 @@ describe.runIf(hasBrowser)('the view of a crew', () => {
     });
   });
 
+  test('shows a decided request once in the thread of a finished ticket', async () => {
+    await opened(12, async (stage) => {
+      const thread = 'console:demo/c-1238';
+      await stage.post(thread, null, '✅ dev ran run "npm publish"', 'approval:3');
+      const [at, asked] = [Date.now() + 1_000, { agent: 'dev', question: 3, title: 'run "npm publish"' }];
+      const announcement = { kind: 'answered', ...asked, choice: 'allow', by: 'Ada', at } as const;
+      const fact = { type: 'announced', announcement, key: 'approval:3', repeat: 1, shown: true } as const;
+      stage.queries.entries.push({ key: thread, seq: 1, at, fact, hash: '' });
+      stage.show(thread, {});
+      await page.getByRole('button', { name: /^merged/ }).click();
+      await page.getByRole('button', { name: 'Thread of c-1238', exact: true }).click();
+      await page.getByText('This ticket is finished: its thread can only be read.').waitFor();
+      await page.getByText('npm publish').first().waitFor();
+      expect(await page.getByText('npm publish').count()).toBe(1);
+    });
+  });
+
   test('makes a ticket of a message in a channel with a crew, and offers none without a crew', async () => {
     await opened(2, async (stage) => {
       const [channel = ''] = stage.channels;

@@ -94,7 +94,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
       {answersBetween(seq, next?.seq)}
       {
         // A channel of another platform has no messages of Conch here, so decided requests are inserted by time.
-        (writable.value ? [] : answered.value)
+        (channel.value?.startsWith('console:') === true ? [] : answered.value)
           .filter(({ at }) => at >= sentAt && at < (next?.sentAt ?? Infinity))
           .map((one) => (
             <Answered key={one.question} answered={one} />
