@@ -59,6 +59,18 @@ describe.runIf(hasBrowser)('the page and its delivery preview', () => {
     expect(await toast.innerText()).toBe('The connection was lost before the answer.');
   });
 
+  test('a connection that opens and stays silent is closed after 40 s, and replaced', async () => {
+    let opened = 0;
+    await page.routeWebSocket(/\/socket$/, () => void (opened += 1));
+    await page.clock.install();
+    await page.reload();
+    await expect.poll(() => opened, WITHIN).toBe(1);
+    await page.clock.fastForward(39_000);
+    expect(opened).toBe(1);
+    await page.clock.fastForward(2_000);
+    await expect.poll(() => opened, { timeout: 10_000 }).toBe(2);
+  });
+
   test('an edit that cannot be sent stays in the editor', async () => {
     await page.getByTestId('composer').fill('Mine');
     await page.getByTestId('composer').press('Enter');

@@ -6,8 +6,8 @@ import { AUDIT_PLACE, channel, connection, openView } from './state.ts';
 
 const RECONNECT = { firstMs: 300, longestMs: 8_000 };
 /**
- * How long a connection stays open after the last frame of the server, in milliseconds. The server sends a beat every
- * 15 s.
+ * How long a connection stays open after its start or the last frame of the server, in milliseconds. The server sends a
+ * beat every 15 s.
  */
 const SILENCE_MS = 40_000;
 
@@ -41,6 +41,7 @@ function dial(): void {
   if (socket !== null && socket.readyState <= WebSocket.OPEN) return;
   const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/socket`, ['conch', pagePart()]);
   socket = mine;
+  listen(mine);
   mine.addEventListener('open', () => {
     failures = 0;
     transmit({ type: 'open', channel: channel.value ?? remembered() });
