@@ -338,7 +338,7 @@ const KEPT_MS = 86_400_000;
 const LATE_AFTER = 5;
 
 function isRetried(error: ChatError): boolean {
-  return error.fault === 'refused' && error.retryAfterMs !== null;
+  return error.fault === 'refused' && error.retryAfterMs !== null && !error.channelIsGone;
 }
 
 function lateWords(refusals: Refusals | undefined): string {
