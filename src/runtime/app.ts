@@ -160,7 +160,8 @@ export class App {
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const { commands: runs, people } = this.runs;
     const [reviews, crews] = [this.reviews.commands, this.crews.commands];
-    const own = { manager: this.#manager, roster: this.#agents, floors: this.#floors, suspended };
+    const manager: Pick<TurnManager, 'apply'> = { apply: (...given) => this.#suspensions.give(...given) };
+    const own = { manager, roster: this.#agents, floors: this.#floors, suspended };
     return createOperators(createCommandContext({ ...shared, ...own, runs, reviews, crews, people }));
   }
 

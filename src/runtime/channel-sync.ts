@@ -2,10 +2,11 @@ import { z } from 'zod';
 import type { ChatAdapter, History, Position } from '../adapters/port.ts';
 import type { HumanMessage } from '../engine/port.ts';
 import type { Log } from './log.ts';
+import type { Command } from '../turns/floor/command.ts';
 import { compareOrder } from '../turns/floor/evolve.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
+import type { Applied, FloorStore, KeptTexts } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
 type ChannelSyncPorts = {
@@ -240,7 +241,7 @@ const BY = 'conch';
 /** Channels that their platform suspended. Their floors are paused; an operator can resume them. */
 export class Suspensions {
   readonly #ports: SuspensionsPorts;
-  #last: Promise<void> = Promise.resolve();
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(ports: SuspensionsPorts) {
     this.#ports = ports;
@@ -277,8 +278,21 @@ export class Suspensions {
     });
   }
 
-  /** Runs suspensions and restorations one after another, so that repeated ones take effect once. */
-  #next(work: () => Promise<void>): Promise<void> {
+  /** Gives a person's command to a floor. A floor that people pause while it is suspended stays paused after `restore`. */
+  async give(channel: ChannelId, command: Command): Promise<Applied> {
+    const { texts, manager } = this.#ports;
+    if (command.type !== 'pause') return manager.apply(channel, command);
+    return this.#next(async () => {
+      const applied = await manager.apply(channel, command);
+      const why = this.why(channel);
+      if (why === null || (!applied.ok && applied.refusal !== 'already')) return applied;
+      await texts.remember(OWNER, channel, JSON.stringify({ why, paused: false }));
+      return applied.ok ? applied : { ok: true, state: applied.state, facts: [], effects: [] };
+    });
+  }
+
+  /** Runs suspensions, restorations and pauses one after another, so that repeated ones take effect once. */
+  #next<Result>(work: () => Promise<Result>): Promise<Result> {
     const done = this.#last.then(work);
     this.#last = done.catch(() => undefined);
     return done;

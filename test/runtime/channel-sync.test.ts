@@ -458,6 +458,25 @@ describe('a channel that the platform closed', () => {
     await app.stop();
   });
 
+  test.each([['/floor pause'], ['/floor resume', '/floor pause']])(
+    'stays paused when a person pauses it before it is reopened: %s %s',
+    async (...lines) => {
+      using place = folder();
+      const { app, store, intake, until } = await program(place.file(), createTime());
+      await until(() => store.floors.state(CHANNEL)?.seats[0]?.status === 'QUEUED');
+      intake().suspend(CHANNEL, 'the bot was removed');
+      await until(() => store.keyValues.recall('suspended', CHANNEL) !== null);
+      for (const line of lines) {
+        const answer = await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line);
+        expect(answer).toMatchObject({ ok: true });
+      }
+      intake().restore(CHANNEL);
+      await until(() => store.keyValues.recall('suspended', CHANNEL) === null);
+      expect(store.floors.state(CHANNEL)?.condition).toBe('paused');
+      await app.stop();
+    },
+  );
+
   test('gets no other round when a person had resumed it before it is reopened', async () => {
     using place = folder();
     const time = createTime();
