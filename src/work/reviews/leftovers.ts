@@ -43,9 +43,8 @@ function pathOf(id: string): string {
 
 /**
  * Deletes leftovers of ended reviews in the repositories of `folders` and in `scratch`: the folders for reviewers with
- * their registrations in git, and refs. Keeps leftovers of a ticket's earlier reviews. Deletes the refs of a channel's
- * last review only if it ended before `keptSince` (`null`: never) or was of a ticket. Returns the number of reviews
- * that had refs to delete. `isDryRun` only counts.
+ * their registrations in git, and refs. Deletes the refs of a channel's last review only if it ended before `keptSince`
+ * (`null`: never) or was of a ticket. Returns the number of reviews whose refs were deleted. `isDryRun` only counts.
  */
 export async function sweepReviews(
   stored: StoredReviews,
@@ -61,8 +60,8 @@ export async function sweepReviews(
       const found = await storedWork(env, folder, { refs, scratch });
       const paths = new Set(found.refs.map((ref) => ref.slice(refs.length + 1).split('/')[0] ?? ''));
       for (const path of [...paths].filter((each) => isLeft('refs', each))) {
-        expired.add(path);
         if (!isDryRun) await dropWork(env, folder, `${refs}/${path}/*`);
+        expired.add(path);
       }
       for (const place of found.places)
         if (!isDryRun && isLeft('folder', basename(place))) await hideWork(env, folder, place);
@@ -79,7 +78,7 @@ export async function sweepReviews(
 
 /**
  * Returns a function that tells whether the refs or the folder of a review can be deleted. It returns false for a
- * review that it cannot find, such as an earlier review of a ticket.
+ * review that is neither a channel's last review nor an earlier one of its series: it may be about to begin.
  */
 function leftBehind(
   { states }: Pick<StoredReviews, 'states'>,
@@ -94,10 +93,17 @@ function leftBehind(
     known ??= [...states()];
     const last = known.filter(({ review }) => review !== null && pathOf(review.id) === path);
     if (last.length > 0) return last.every((state) => isOver(what, state));
-    const [, channel = '', number = ''] = /^(.*)-(\d+)$/.exec(path) ?? [];
-    const own = known.filter((state) => pathOf(state.channel) === channel);
-    return own.length > 0 && own.every(({ count }) => Number(number) < count);
+    const { series, number } = numbered(path);
+    const lasts = known.flatMap(({ review }) => (review === null ? [] : [numbered(pathOf(review.id))]));
+    const own = lasts.filter((each) => each.series === series);
+    return own.length > 0 && own.every((each) => number < each.number);
   };
+}
+
+/** Splits a review's id. `series`: what the ids of a channel's reviews, or of one ticket's, have in common. */
+function numbered(path: string): { readonly series: string; readonly number: number } {
+  const [, series = '', number = ''] = /^(.*)-(\d+)$/.exec(path) ?? [];
+  return { series, number: Number(number) };
 }
 
 function hasExpired({ outcome }: Review, since: Instant | null): boolean {

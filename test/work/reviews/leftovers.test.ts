@@ -50,7 +50,11 @@ afterEach(() => rmSync(place, { recursive: true, force: true }));
 const ENDED_AT = 5_000;
 
 /** The state of a channel after `count` reviews. With `isOpen`, the last review is still open. */
-function channelWith(channel: string, count: number, { isOpen = false, ticket = false } = {}): ReviewState {
+function channelWith(
+  channel: string,
+  count: number,
+  { isOpen = false, ticket = false, series = channel } = {},
+): ReviewState {
   let state = reviewMachine.empty(channel);
   const give = (command: ReviewCommand, at: number): void => {
     const decision = reviewMachine.decide(state, command, at);
@@ -58,7 +62,7 @@ function channelWith(channel: string, count: number, { isOpen = false, ticket = 
   };
   for (let number = 1; number <= count; number += 1) {
     const of = ticket ? { ticket: { crew: 'web', task: 't1' } } : {};
-    give({ ...START, id: `${channel}-${number}`, ...of }, ENDED_AT);
+    give({ ...START, id: `${series}-${number}`, ...of }, ENDED_AT);
     if (number < count || !isOpen) give({ type: 'CANCEL', by: 'ann', reason: '' }, ENDED_AT);
   }
   return state;
@@ -141,6 +145,27 @@ describe('the stored work of ended reviews', () => {
     await leave('t-1');
     expect(await sweepReviews(stored(channelWith('t', 1, { ticket: true })), never)).toBe(1);
     expect(refs()).toEqual([]);
+  });
+
+  test('of an earlier review of a ticket is removed, but not that of a review that did not begin yet', async () => {
+    const ids = [1, 2, 3].map((number) => `t-5e55104a-${number}`);
+    const shown: string[] = [];
+    for (const id of ids) shown.push(await leave(id));
+    const state = channelWith('t', 2, { isOpen: true, ticket: true, series: 't-5e55104a' });
+    expect(await sweepReviews(stored(state), never)).toBe(1);
+    expect(refs()).toEqual([2, 3].map((number) => `refs/conch/review/store1/t-5e55104a-${number}/1`));
+    expect(shown.map((each) => existsSync(each))).toEqual([false, true, true]);
+  });
+
+  test('counts as removed only when git deleted it', async () => {
+    await leave('c-1');
+    const lock = join(root, '.git', 'refs/conch/review/store1/c-1/1.lock');
+    writeFileSync(lock, '');
+    const states = stored(channelWith('c', 2));
+    expect([await sweepReviews(states, never), failures.length > 0]).toEqual([0, true]);
+    rmSync(lock);
+    expect(await sweepReviews(states, never)).toBe(1);
+    failures.length = 0;
   });
 
   test('stays while one of two channels with equal names in refs needs it', async () => {
