@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
 import type { Found } from './error.ts';
-import { configJsonSchema } from './schema.ts';
+import { configJsonSchema, turnKeys } from './schema.ts';
 import type { JsonNode } from './schema.ts';
 import { withoutSecrets } from './secret.ts';
 import type { Secret } from './secret.ts';
@@ -73,7 +73,7 @@ const unknown = (key: string, { path, input }: z.core.$ZodIssue, root: JsonNode)
     return `Tokens and secrets of a platform do not belong in this file: put ${variable} into the environment or .env`;
   const nodes = nodesAt(root, path, input);
   const known = nodes.flatMap((node) => Object.keys(node.properties ?? {}));
-  const home = nodes.flatMap((node) => homesIn(node, key))[0];
+  const home = nodes.flatMap((node) => homesIn(node, key))[0] ?? (key in turnKeys ? 'turnConfig' : undefined);
   if (home !== undefined) return `Unknown key here: it belongs in "${home}"`;
   if (root.properties?.[key] !== undefined) return `Unknown key here: it belongs at the top level of the file`;
   const near = nearest(key, known);

@@ -47,7 +47,7 @@ const mode = z
 const passWord = z.string().regex(/[\p{L}\p{N}]/u, 'Expected a word');
 const signal = z.string().regex(/^\S{3,64}$/, 'Expected one word of 3 to 64 characters');
 
-/** Every key of `turnConfig`, with its default. A channel accepts each of these keys, too. */
+/** Every key of `turnConfig`, with its default. A channel accepts these keys, too, except `OF_CONNECTIONS`. */
 export const turnKeys = {
   defaultTimeoutSeconds: duration(
     'Seconds without a sign of work after which a turn times out; an agent can have its own timeoutSeconds.',
@@ -132,6 +132,9 @@ export const turnKeys = {
   ).default(48_000),
   maxHeld: integer(1, 100_000, 'The most human messages that a channel holds for later.').default(500),
 };
+
+/** The keys of `turnConfig` that a channel cannot have: an agent's connection serves all its channels. */
+const OF_CONNECTIONS = { heartbeatSeconds: true, heartbeatTimeoutSeconds: true, reconnectGraceSeconds: true } as const;
 
 /** The schema of `turnConfig`: the specification's keys and others. */
 export const turnConfigSchema = z.strictObject(turnKeys);
@@ -736,7 +739,7 @@ export const fileSchema = z.strictObject({
     .exactOptional()
     .describe('Who can be given a seat. Default: the three agents of the demo.'),
   channels: z
-    .array(channel)
+    .array(channel.omit(OF_CONNECTIONS))
     .min(1, 'Expected at least one channel')
     .exactOptional()
     .describe('The channels with a floor. Default: one channel "console:demo" with every agent.'),

@@ -521,11 +521,25 @@ const TIMES: readonly Mistake[] = [
     next: 'Expected more than heartbeatSeconds (45), got 45',
   },
   {
-    kind: 'a beat of a channel slower than its limit',
+    kind: 'a beat of one channel',
+    file: seats(['pm'], { heartbeatSeconds: 5 }),
+    path: 'channels[0].heartbeatSeconds',
+    at: 'heartbeatSeconds',
+    next: 'Unknown key here: it belongs in "turnConfig"',
+  },
+  {
+    kind: 'a limit of the beats of one channel',
     file: seats(['pm'], { heartbeatTimeoutSeconds: 15 }),
     path: 'channels[0].heartbeatTimeoutSeconds',
     at: 'heartbeatTimeoutSeconds',
-    next: 'Expected more than heartbeatSeconds (15), got 15',
+    next: 'Unknown key here: it belongs in "turnConfig"',
+  },
+  {
+    kind: 'a time to come back to one channel',
+    file: seats(['pm'], { reconnectGraceSeconds: 1 }),
+    path: 'channels[0].reconnectGraceSeconds',
+    at: 'reconnectGraceSeconds',
+    next: 'Unknown key here: it belongs in "turnConfig"',
   },
   {
     kind: 'a silence longer than a turn',
@@ -835,6 +849,13 @@ const PROGRAMS: readonly Mistake[] = [
     path: 'agents[0].backend.env[1]',
     at: 'OPENCODE_PERMISSION',
     next: asks('OPENCODE_PERMISSION'),
+  },
+  {
+    kind: 'a variable that Conch does not set, by which an agent would not ask',
+    file: acp({ profile: 'copilot', command: 'date', set: { COPILOT_ALLOW_ALL: 'true' } }),
+    path: 'agents[0].backend.set.COPILOT_ALLOW_ALL',
+    at: 'COPILOT_ALLOW_ALL',
+    next: 'With COPILOT_ALLOW_ALL copilot would not ask: remove it',
   },
   {
     kind: 'an argument by which an agent would not ask (T52)',

@@ -20,7 +20,11 @@ type Row = readonly [key: string, byDefault: string, meaning: string];
 
 const OVERRIDES: readonly Row[] = [
   ['`channels[].budgets`', '', 'The keys of `budgets`, for this channel alone.'],
-  ['`channels[].…`', '', 'Any key of `turnConfig`, for this channel alone.'],
+  [
+    '`channels[].…`',
+    '',
+    'Any key of `turnConfig` for this channel alone, except `heartbeatSeconds`, `heartbeatTimeoutSeconds` and `reconnectGraceSeconds`.',
+  ],
 ];
 
 const rowsOf = (node: JsonNode, path: string): readonly Row[] => {

@@ -51,8 +51,8 @@ const checkApprovers = (
 };
 
 /**
- * By profile: variables and arguments that the configuration must not contain, because with them the agent could act
- * without an approval.
+ * By profile: what the configuration must not contain, because with it the agent could act without an approval.
+ * `variables`: variables that Conch sets. `switches`: arguments and other variables.
  */
 const KEPT: Readonly<
   Record<string, { readonly variables?: readonly string[]; readonly switches?: readonly string[] }>
@@ -62,8 +62,7 @@ const KEPT: Readonly<
   gemini: { switches: ['--yolo', '--approval-mode', '--admin-policy', '--allowed-tools'] },
   qwen: { variables: ['QWEN_CODE_SYSTEM_SETTINGS_PATH'], switches: ['--yolo', '--approval-mode', '--allowed-tools'] },
   copilot: {
-    variables: ['COPILOT_ALLOW_ALL'],
-    switches: ['--allow-all-tools', '--allow-all', '--yolo', '--allow-tool', '--autopilot'],
+    switches: ['COPILOT_ALLOW_ALL', '--allow-all-tools', '--allow-all', '--yolo', '--allow-tool', '--autopilot'],
   },
   kimi: { switches: ['--yolo', '--auto-approve', '--auto'] },
 };
@@ -82,14 +81,13 @@ const checkAsking = (
   const { profile, args, env, set } = started;
   const { variables = [], switches = [] } = KEPT[profile] ?? {};
   const instead = `remove it, or use the profile "generic", which does not promise to ask`;
-  const kept = (name: string, path: readonly PropertyKey[]) => {
-    if (variables.includes(name)) tell(path, `Conch sets ${name} itself, so that ${profile} asks: ${instead}`);
+  const check = (given: string, path: readonly PropertyKey[]) => {
+    if (variables.includes(given)) tell(path, `Conch sets ${given} itself, so that ${profile} asks: ${instead}`);
+    if (switches.includes(given.split('=')[0] ?? '')) tell(path, `With ${given} ${profile} would not ask: ${instead}`);
   };
-  for (const name of Object.keys(set)) kept(name, ['set', name]);
-  for (const [index, name] of env.entries()) kept(name, ['env', index]);
-  for (const [index, given] of args.entries())
-    if (switches.includes(given.split('=')[0] ?? ''))
-      tell(['args', index], `With ${given} ${profile} would not ask: ${instead}`);
+  for (const name of Object.keys(set)) check(name, ['set', name]);
+  for (const [index, name] of env.entries()) check(name, ['env', index]);
+  for (const [index, given] of args.entries()) check(given, ['args', index]);
   const words = unaskedBy.get(profile);
   if (words === undefined) return;
   const what = `${profile} ${words}, and cannot be made to ask`;

@@ -75,14 +75,12 @@ const turn = {
   facilitator: text,
   interruptResponder: text,
   defaultAgent: text,
-  heartbeatSeconds: number,
-  heartbeatTimeoutSeconds: number,
   defaultTimeoutSeconds: number,
   autoDetectTurnEnd: flag,
   autoDetectSilenceSeconds: number,
   coalesceMs: number,
 };
-const turnConfig = lenient(turn);
+const turnConfig = lenient({ ...turn, heartbeatSeconds: number, heartbeatTimeoutSeconds: number });
 const channel = lenient({
   ...turn,
   id: text,
