@@ -168,7 +168,8 @@ export class App {
   #askedFor(channel: ChannelId): string | null {
     const task = this.#manager.floor(channel)?.task;
     if (task?.kind === 'ticket') return this.crews.state(task.key)?.askedBy ?? null;
-    return this.reviews.state(channel)?.review?.by ?? null;
+    // A ticket's review has the requester '' if its crew has none.
+    return this.reviews.state(channel)?.review?.by || null;
   }
 
   #createCrews(): CrewHost {

@@ -1,4 +1,4 @@
-import type { AgentBackend, TurnPrompt } from '../../../src/agents/backends/backend.ts';
+import type { AgentBackend, Report, TurnPrompt } from '../../../src/agents/backends/backend.ts';
 import { FloorTools } from '../../../src/agents/tools/floor-tools.ts';
 import type { AgentConfig } from '../../../src/config/config.ts';
 
@@ -13,6 +13,7 @@ export type Work = (
   agent: string,
   /** Proposes a ticket by its tool. */
   propose: (ticket: object) => string | Promise<string>,
+  gate?: Report['gate'],
 ) => string | Promise<string>;
 
 /** A backend whose agents are played by a function. `closed`: called with the folder of each session that ends. */
@@ -27,7 +28,7 @@ export function played(agent: AgentConfig, work: Work, closed: (folder: string) 
       async prompt(turn, report) {
         const tools = new FloorTools(report, agent.id, turn);
         const propose = (ticket: object) => tools.apply('ticket_new', ticket);
-        const said = await work(folder, turn, (step += 1), agent.id, propose);
+        const said = await work(folder, turn, (step += 1), agent.id, propose, report.gate);
         if (said.startsWith(ASKS)) tools.apply('wait_for', { question: said.slice(ASKS.length) });
         else tools.text(said);
         return tools.ending;

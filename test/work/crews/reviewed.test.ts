@@ -2,6 +2,10 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../../src/lib/time.ts';
+import { openFloorStore } from '../../../src/turns/floor-store.ts';
+import { crewMachine } from '../../../src/work/crews/crew-binding.ts';
+import { floorWithWork } from '../../../src/work/floor-with-work.ts';
 import { until } from '../reviews/stage.ts';
 import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
 import type { Work } from './played.ts';
@@ -12,8 +16,8 @@ const one = () => repository({ 'c-1': ticketText('c-1') });
 /** A worker and a reviewer, each played by its own function. */
 const pair =
   (worker: Work, reviewer: Work): Work =>
-  (folder, turn, step, agent, propose) =>
-    (agent === 'pm' ? reviewer : worker)(folder, turn, step, agent, propose);
+  (folder, turn, step, agent, ...more) =>
+    (agent === 'pm' ? reviewer : worker)(folder, turn, step, agent, ...more);
 
 const addsOne: Work = (folder, _turn, step) => {
   add(folder, 'one.txt', `one ${step}`);
@@ -38,6 +42,25 @@ describe('a crew whose work is reviewed', () => {
     expect(git(room.repo, 'show', 'main:one.txt')).toBe('one 1');
     expect(git(room.repo, 'for-each-ref', 'refs/conch/review')).toBe('');
     expect(git(room.repo, 'worktree', 'list').split('\n')).toHaveLength(2);
+  });
+
+  test('asks about a call of the reviewer for somebody when nobody is known to have started the crew', async () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'conch-crew-store-')), 'conch.db');
+    const clock = systemClock();
+    const earlier = openFloorStore({ path, machine: floorWithWork, clock, textLimit: () => 4_000, words: () => null });
+    await earlier.host(crewMachine).apply('web', { type: 'RUN', by: 'Ann' }, clock.now());
+    await earlier.close();
+    const reviewer: Work = async (_folder, _turn, _step, _agent, _propose, gate) => {
+      const input = { command: 'npm publish' };
+      const call = { id: 'q1', tool: 'Bash', input, definition: null, repeatable: false, detail: '', caution: null };
+      await gate?.step({ text: '', kept: null });
+      await gate?.ask(call, new AbortController().signal);
+      return 'PASS';
+    };
+    const room = await stage(one(), pair(addsOne, reviewer), REVIEW, path);
+    const asked = () => room.posts.find((post) => post.includes('pm wants to run Bash'));
+    await until(() => asked() !== undefined);
+    expect(asked()).toContain('⚠ somebody asked for it, who is not an operator');
   });
 
   test('merges the work that the worker corrected in the review', async () => {
