@@ -48,12 +48,9 @@ export class GitHubRequests {
   ): Promise<readonly Row[]> {
     const all: Row[] = [];
     for (let page = 1; page <= MOST_PAGES; page += 1) {
-      const { data } = await this.send(route, { ...parameters, per_page: PAGE, page });
-      const rows = form.safeParse(data);
-      if (!rows.success)
-        throw new Error(`GitHub's answer to ${route} is not a list, or an entry has an unexpected form`);
-      all.push(...rows.data);
-      if (rows.data.length < PAGE) break;
+      const rows = await this.read(route, { ...parameters, per_page: PAGE, page }, form);
+      all.push(...rows);
+      if (rows.length < PAGE) break;
     }
     return all;
   }
@@ -66,13 +63,23 @@ export class GitHubRequests {
     const known = this.#rights.get(username);
     if (known !== undefined && this.#place.now() < known.until) return known.may;
     const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
-    const answer = await this.send(route, { username }).catch((error: unknown) => {
-      if (error instanceof GitHubRefusal && error.status === 404) return { data: { permission: 'none' } };
+    const { permission } = await this.read(route, { username }, permissionSchema).catch((error: unknown) => {
+      if (error instanceof GitHubRefusal && error.status === 404) return { permission: 'none' };
       throw error;
     });
-    const may = ['admin', 'write', 'maintain'].includes(permissionSchema.parse(answer.data).permission);
+    const may = ['admin', 'write', 'maintain'].includes(permission);
     this.#rights.set(username, { may, until: this.#place.now() + RIGHTS_MS });
     return may;
+  }
+
+  /**
+   * Sends one request, and returns the answer. Rejects with `GitHubRefusal`, or with `Error` while GitHub asks to wait
+   * or when the answer has another form.
+   */
+  async read<Form>(route: string, parameters: Readonly<Record<string, unknown>>, form: z.ZodType<Form>): Promise<Form> {
+    const answer = form.safeParse((await this.send(route, parameters)).data);
+    if (!answer.success) throw new Error(`GitHub's answer to ${route} has an unexpected form`);
+    return answer.data;
   }
 
   /** Sends one request. Rejects with `GitHubRefusal`, or `Error` while GitHub asks to wait. */

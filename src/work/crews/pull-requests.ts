@@ -77,13 +77,11 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
     async open({ branch, base, title, body }) {
       const head = `${place.owner}:${branch}`;
       const [found] = await requests.pages(`GET ${PULLS}`, { head, base, state: 'open' }, z.array(pullSchema));
-      const made =
-        found ?? pullSchema.parse((await requests.send(`POST ${PULLS}`, { head: branch, base, title, body })).data);
+      const made = found ?? (await requests.read(`POST ${PULLS}`, { head: branch, base, title, body }, pullSchema));
       return { number: made.number, url: made.html_url };
     },
     async look(number, head) {
-      const { data } = await requests.send(`GET ${PULLS}/{pull_number}`, { pull_number: number });
-      const pull = pullSchema.parse(data);
+      const pull = await requests.read(`GET ${PULLS}/{pull_number}`, { pull_number: number }, pullSchema);
       const commit = pull.merged ? (pull.merge_commit_sha ?? null) : null;
       const state = pull.merged ? 'merged' : pull.state;
       const known = { state, base: pull.base.ref, commit, conflicts: pull.mergeable === false } as const;

@@ -141,6 +141,19 @@ test('reads all check runs of a commit, also after the first hundred', async () 
   expect((await look()).red).toEqual([]);
 });
 
+test('names the request whose answer has an unexpected form', async () => {
+  const pulls = gitHubPulls(async (route) => ({ data: route.startsWith('GET') ? [] : { number: 'one' } }), {
+    owner: 'acme',
+    repo: 'shop',
+    now: () => 0,
+  });
+  const words = (route: string) => `GitHub's answer to ${route} has an unexpected form`;
+  await expect(pulls.look(1, 'c1')).rejects.toThrow(words('GET /repos/{owner}/{repo}/pulls/{pull_number}'));
+  await expect(pulls.open({ branch: 'b', base: 'main', title: 't', body: '' })).rejects.toThrow(
+    words('POST /repos/{owner}/{repo}/pulls'),
+  );
+});
+
 /** Looks at tickets and pull requests are due after 50 ms in place of 5 s and 60 s. */
 const quick: Timers = {
   ...systemTimers,
