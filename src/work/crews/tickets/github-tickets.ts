@@ -19,6 +19,8 @@ type GitHubPlan = {
 const FRESH_MS = 30_000;
 /** The lease of a claim, in milliseconds. `claim` renews the crew's own claim after half of it. */
 const LEASE_MS = 7 * 24 * 3_600_000;
+/** The most that GitHub's clock is expected to be behind Conch's clock, in milliseconds. */
+const CLOCKS_MS = 3_600_000;
 
 const issueSchema = z.looseObject({
   number: z.int(),
@@ -133,7 +135,7 @@ class GitHubTickets implements TicketSource {
     }
     this.#unassigned.add(number);
     const route = '/repos/{owner}/{repo}/issues/{issue_number}/comments';
-    const made = commentSchema.parse((await this.#requests.send(`POST ${route}`, { issue_number: number, body })).data);
+    const made = await this.#requests.read(`POST ${route}`, { issue_number: number, body }, commentSchema);
     const after = await this.#holder(number);
     if (after?.by === this.#plan.claimant) return await this.#assignClaimed(number);
     await this.#deleteComment(made.id);
@@ -162,20 +164,23 @@ class GitHubTickets implements TicketSource {
   }
 
   /**
-   * Creates an issue, or finds an earlier call's issue by label and marker. Rejects if GitHub left out the label.
+   * Creates an issue, or finds an earlier call's issue by its marker: among all issues with the label, then among those
+   * changed since the proposal, because GitHub may have left out the label. Rejects if the issue has no such label.
    */
-  async create({ key, title, text, deps, from }: NewTicket): Promise<{ readonly id: string; readonly file: null }> {
+  async create({ key, title, text, deps, from, at }: NewTicket): Promise<{ readonly id: string; readonly file: null }> {
     const { label: name } = this.#plan;
     const marker = `<!-- conch proposal=${key} -->`;
     const route = '/repos/{owner}/{repo}/issues';
-    const all = await this.#requests.pages(`GET ${route}`, { labels: name, state: 'all' }, z.array(issueSchema));
-    const known = all.find(({ body }) => body?.includes(marker) === true);
-    if (known !== undefined) return { id: idOf(known.number), file: null };
+    const find = async (narrow: Readonly<Record<string, string>>) => {
+      const all = await this.#requests.pages(`GET ${route}`, { state: 'all', ...narrow }, z.array(newIssueSchema));
+      return all.find(({ body }) => body?.includes(marker) === true);
+    };
+    const known = (await find({ labels: name })) ?? (await find({ since: isoTime(at - CLOCKS_MS) }));
     const after = deps.map((id) => `Depends on #${numberOf(id)}`);
     const origin = from === '' ? '' : `Proposed by an agent while it worked on #${numberOf(from)}. `;
     const body = [text, ...after, `${origin}${marker}`];
     const order = { title, body: body.filter((part) => part !== '').join('\n\n'), labels: [name] };
-    const made = newIssueSchema.parse((await this.#requests.send(`POST ${route}`, order)).data);
+    const made = known ?? (await this.#requests.read(`POST ${route}`, order, newIssueSchema));
     this.#last = null;
     if (!made.labels.some((each) => each.name === name))
       throw new Error(
@@ -231,7 +236,7 @@ class GitHubTickets implements TicketSource {
   async #issue(number: number): Promise<Issue | null> {
     try {
       const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}';
-      return issueSchema.parse((await this.#requests.send(route, { issue_number: number })).data);
+      return await this.#requests.read(route, { issue_number: number }, issueSchema);
     } catch (error) {
       if (error instanceof GitHubRefusal && error.status === 404) return null;
       throw error;
@@ -258,8 +263,8 @@ class GitHubTickets implements TicketSource {
   }
 
   async #whyChanged(number: number, events: readonly IssueEvent[]): Promise<string | null> {
-    const { data } = await this.#requests.send('POST /graphql', { query: EDITS, number });
-    const { totalCount, nodes } = editsSchema.parse(data).repository.issue.userContentEdits ?? NO_VERSIONS;
+    const { repository } = await this.#requests.read('POST /graphql', { query: EDITS, number }, editsSchema);
+    const { totalCount, nodes } = repository.issue.userContentEdits ?? NO_VERSIONS;
     const labelled = instantOf(events[0]?.created_at ?? '') ?? 0;
     const editors = [
       ...events.flatMap(({ event, actor }) => (event === 'renamed' ? [actor?.login] : [])),
@@ -297,7 +302,7 @@ class GitHubTickets implements TicketSource {
    */
   async #assign(method: 'POST' | 'DELETE', number: number): Promise<void> {
     try {
-      const { login } = accountSchema.parse((await this.#requests.send('GET /user', {})).data);
+      const { login } = await this.#requests.read('GET /user', {}, accountSchema);
       const route = '/repos/{owner}/{repo}/issues/{issue_number}/assignees';
       await this.#requests.send(`${method} ${route}`, { issue_number: number, assignees: [login] });
     } catch (error) {

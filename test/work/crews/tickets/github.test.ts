@@ -143,8 +143,12 @@ class FakeGitHub {
       Object.assign(issue, { title: given['title'], labels: this.setsLabels ? given['labels'] : [] });
       return { status: 201, body: { ...issue, labels: issue.labels.map((label) => ({ name: label })) } };
     }
-    if (first === '')
-      return page(this.issues.filter(({ labels, state }) => labels.includes('conch') && state === 'open'));
+    if (first === '') {
+      const [label, state] = [url.searchParams.get('labels'), url.searchParams.get('state')];
+      const found = this.issues.filter((each) => label === null || each.labels.includes(label));
+      const asked = found.filter((each) => state === 'all' || each.state === 'open');
+      return page(asked.map((each) => ({ ...each, labels: each.labels.map((text) => ({ name: text })) })));
+    }
     const issue = this.issues.find((each) => each.number === number);
     if (issue === undefined) return { status: 404, body: { message: 'Not Found' } };
     if (second === 'events')
@@ -312,8 +316,27 @@ describe('issues of GitHub', () => {
       ['gh-1', 'Issue 1', []],
       ['gh-2', 'More', ['gh-1']],
     ]);
+  });
+
+  test('are made once for a proposed ticket when the token may not set labels, and are tickets once people set it', async () => {
+    const { hub, open } = await stage();
     hub.setsLabels = false;
-    await expect(source.create?.({ ...order, key: 'web-p-2-x' }, '')).rejects.toThrow('did not set the label "conch"');
+    const source = await open();
+    const order = { key: 'web-p-1-x', from: '', title: 'More', text: 'Why', deps: [], touches: [], at: NOW };
+    for (let time = 0; time < 2; time += 1)
+      await expect(source.create?.(order, '')).rejects.toThrow('GitHub did not set the label "conch" on #1');
+    expect(hub.issues).toHaveLength(1);
+    hub.issues[0]?.labels.push('conch');
+    expect(await source.create?.(order, '')).toEqual({ id: 'gh-1', file: null });
+    expect(hub.issues).toHaveLength(1);
+  });
+
+  test('whose lookup has an unexpected form are an error that names the request', async () => {
+    const { hub, open } = await stage();
+    hub.refusalsAt.set('/repos/acme/shop/issues/1', { status: 200, body: { number: 'one' } });
+    await expect((await open()).isClosed?.('gh-1')).rejects.toThrow(
+      /^GitHub's answer to GET \/repos\/\{owner\}\/\{repo\}\/issues\/\{issue_number\} has an unexpected form$/,
+    );
   });
 
   test('are made of a message, once', async () => {
