@@ -7,8 +7,9 @@ const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
 
 /**
- * Returns `at`, or the end of the quiet hours if `at` is in them. A clock change in these hours shifts the result.
- * `quiet`: `undefined` for no quiet hours.
+ * Returns `at`, or the end of the quiet hours if `at` is in them: the next time that the clocks of the zone show `to`.
+ * If a clock change leaves out `to`, returns the end that the hours have without the change. `quiet`: `undefined` for
+ * no quiet hours.
  */
 export function afterQuiet(at: Instant, quiet: Window['quiet']): Instant {
   if (quiet === undefined) return at;
@@ -17,7 +18,10 @@ export function afterQuiet(at: Instant, quiet: Window['quiet']): Instant {
   const isQuiet = from < to ? from <= now && now < to : from <= now || now < to;
   if (!isQuiet) return at;
   const left = (to - now + DAY_MINUTES) % DAY_MINUTES;
-  return Math.floor(at / MINUTE_MS) * MINUTE_MS + left * MINUTE_MS;
+  const end = Math.floor(at / MINUTE_MS) * MINUTE_MS + left * MINUTE_MS;
+  const shift = ((to - minuteOfDay(end, zone) + DAY_MINUTES * 1.5) % DAY_MINUTES) - DAY_MINUTES / 2;
+  const shifted = end + shift * MINUTE_MS;
+  return minuteOfDay(shifted, zone) === to ? shifted : end;
 }
 
 /** Returns when a merge announced at `at` may begin; `null` for at once. */

@@ -1252,6 +1252,17 @@ describe('a merge', () => {
     expect(jobOf(now.crew, now.worker())).toBe('merge');
   });
 
+  test.each([
+    ['spring', Date.UTC(2026, 2, 28, 21, 30), 7 * 60, Date.UTC(2026, 2, 29, 5)],
+    ['autumn', Date.UTC(2026, 9, 24, 21, 30), 7 * 60, Date.UTC(2026, 9, 25, 6)],
+    ['spring, at a time that the clocks leave out', Date.UTC(2026, 2, 29, 0, 30), 150, Date.UTC(2026, 2, 29, 1, 30)],
+  ])('waits for the end of the quiet hours by the clocks of the zone when they change in %s', (_when, at, to, end) => {
+    const quiet = { from: 22 * 60, to, zone: 'Europe/Berlin' };
+    const play = done({ window: { ms: MINUTE_MS, quiet } });
+    play.at = at;
+    expect(play.give(tested('green')).worker().landsAt).toBe(end);
+  });
+
   test('that becomes due in newly configured quiet hours waits for their end', () => {
     const play = done({ window: { ms: MINUTE_MS } });
     play.at = Date.UTC(2026, 6, 1, 23);
