@@ -325,6 +325,10 @@ class RepositoryWork implements CrewWork {
     return this.#slots.take(slot);
   }
 
+  releaseSlot(slot: number): void {
+    this.#slots.giveBack(slot);
+  }
+
   keepSlot({ slot }: Assigned): void {
     this.#slots.keep(slot);
   }
@@ -470,7 +474,7 @@ class RepositoryWork implements CrewWork {
       // After a crash, the worktree may be removed already, and its work stored.
       kept = (await newestKept(repository, prefix))?.ref ?? null;
     }
-    if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.#giveBack(id);
+    if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.unclaim(id);
     if (why !== 'over' && ticket.slot !== undefined) this.#slots.giveBack(ticket.slot);
     if (goesOn && (await this.#isAhead(branch, 'main'))) return { kept, branch };
     const tip = await tipOf(repository, branch);
@@ -586,8 +590,20 @@ class RepositoryWork implements CrewWork {
     }
   }
 
-  async claim(ticket: string): Promise<string | null> {
-    return (await this.#tickets.claim?.(ticket)) ?? null;
+  async claim(ticket: string, prepare?: () => Promise<void>): Promise<string | null> {
+    if (this.#tickets.claim !== undefined) return await this.#tickets.claim(ticket, prepare);
+    await prepare?.();
+    return null;
+  }
+
+  async unclaim(ticket: string): Promise<void> {
+    try {
+      await this.#tickets.released?.(ticket);
+    } catch (error) {
+      this.#ports.say(
+        `${ticket} could not be released, so it stays claimed: ${error instanceof Error ? error.message : String(error)}`,
+      );
+    }
   }
 
   async closed(ticket: string, commit: string | null): Promise<void> {
@@ -609,16 +625,6 @@ class RepositoryWork implements CrewWork {
     const added = new Map(asked.map(({ ticket, after = [] }) => [ticket, after.map(({ id }) => id)]));
     const tickets = listed.tickets.map((each) => ({ ...each, deps: [...each.deps, ...(added.get(each.id) ?? [])] }));
     return { ...listed, tickets };
-  }
-
-  async #giveBack(ticket: string): Promise<void> {
-    try {
-      await this.#tickets.released?.(ticket);
-    } catch (error) {
-      this.#ports.say(
-        `${ticket} could not be released, so it stays claimed: ${error instanceof Error ? error.message : String(error)}`,
-      );
-    }
   }
 
   async #closeOnMain(ticket: string): Promise<void> {

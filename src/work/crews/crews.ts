@@ -105,6 +105,7 @@ export type CrewWork = {
   place(worker: string, ticket: string, crew: Crew, base: string): Promise<TicketPlace>;
   /** Takes the ports of a slot. Resolves with false when the ports cannot be locked, or a program uses one of them. */
   takeSlot(slot: number): Promise<boolean>;
+  releaseSlot(slot: number): void;
   /** Takes the ports of a ticket's slot again when the crew is opened. */
   keepSlot(ticket: Assigned): void;
   /** Makes the worktree, and runs the commands that prepare it. */
@@ -168,9 +169,11 @@ export type CrewWork = {
   create(proposal: Proposal): Promise<string>;
   /**
    * Claims a ticket in its source, or renews the claim. Resolves with why the claim failed; `null` when the ticket is
-   * claimed, or its source has no claims.
+   * claimed, or its source has no claims. `prepare`: called before a claim that can succeed. Rejects when `prepare` does.
    */
-  claim(ticket: string): Promise<string | null>;
+  claim(ticket: string, prepare?: () => Promise<void>): Promise<string | null>;
+  /** Releases the claim of a ticket in its source. Tells people of a failure. */
+  unclaim(ticket: string): Promise<void>;
   /**
    * Adds a note to each of these tickets that does not have it. Does nothing in a source without notes. `note`: a line
    * with its time, and a text.
@@ -787,28 +790,38 @@ export class CrewRunner {
 
   async #assign(worker: string, ticket: StartableTicket): Promise<CrewRefusal | null> {
     const { work, openThread, clock } = this.#ports;
-    const { workers, base } = this.state();
+    const { base } = this.state();
     if (base === null) return 'BASE_UNTESTED';
     const { touches, deps, ...words } = ticket;
     const more = touches.length === 0 ? {} : { touches: [...touches] };
     const unplaced = { worktree: '', branch: '', base: base.tip, slot: -1, thread: '', session: randomUUID() };
     const order = { type: 'ASSIGN', worker, ticket: { ...words, ...more, ...unplaced }, deps: [...deps] } as const;
-    // Checks that the crew accepts the assignment before the ticket gets a claim and a thread.
+    // Checks that the crew accepts the assignment before the ticket gets a slot, a thread and a claim.
     const decided = decideCrew(this.state(), order, clock.now());
     if (!decided.ok) return decided.refusal;
-    const why = await work.claim(ticket.id);
-    if (why !== null) {
-      this.#seen = { ...this.#seen, listed: [...this.#seen.listed, { id: ticket.id, why }] };
-      return 'TICKET_TAKEN';
+    const slot = await this.#freeSlot();
+    const isFreeFor = (name: 'id' | 'slot', value: string | number) =>
+      this.state().workers.every((each) => each.ticket?.[name] !== value);
+    let isClaimed = false;
+    try {
+      const place = await work.place(worker, ticket.id, this.state(), base.tip);
+      let thread = '';
+      const why = await work.claim(ticket.id, async () => void (thread = await openThread(ticket)));
+      if (why !== null) {
+        this.#seen = { ...this.#seen, listed: [...this.#seen.listed, { id: ticket.id, why }] };
+        return 'TICKET_TAKEN';
+      }
+      isClaimed = true;
+      return await this.give({ ...order, ticket: { ...order.ticket, ...place, slot, thread } });
+    } finally {
+      // Another worker can have got the ticket or the slot meanwhile.
+      if (isFreeFor('slot', slot)) work.releaseSlot(slot);
+      if (isClaimed && isFreeFor('id', ticket.id)) await work.unclaim(ticket.id);
     }
-    const thread = await openThread(ticket);
-    const slot = await this.#freeSlot(workers);
-    const place = await work.place(worker, ticket.id, this.state(), base.tip);
-    return this.give({ ...order, ticket: { ...order.ticket, ...place, slot, thread } });
   }
 
-  async #freeSlot(workers: readonly Worker[]): Promise<number> {
-    const taken = new Set(workers.map((each) => each.ticket?.slot));
+  async #freeSlot(): Promise<number> {
+    const taken = new Set(this.state().workers.map((each) => each.ticket?.slot));
     for (let slot = 0; slot < FIRST_BASE_SLOT; slot += 1)
       if (!taken.has(slot) && (await this.#ports.work.takeSlot(slot))) return slot;
     throw new Error('the ports of every slot are in use by other programs');

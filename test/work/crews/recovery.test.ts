@@ -3,10 +3,13 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
+import { decideCrew } from '../../../src/work/crews/crew-decide.ts';
+import type { CrewCommand } from '../../../src/work/crews/crew-events.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
 import { CrewRunner } from '../../../src/work/crews/crews.ts';
 import type { CrewPorts } from '../../../src/work/crews/crews.ts';
 import { emptyCrew } from '../../../src/work/crews/crew.ts';
-import { add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
+import { CHANNEL, add, finished, git, opened, repository, stage, ticketText } from './stage.ts';
 
 const WORKTREE = 'agents/A-c-1';
 
@@ -238,4 +241,54 @@ test('a crew that is stopped while it begins sets no timer and looks for no tick
   await beginning;
   await new Promise(setImmediate);
   expect(calls).toEqual([]);
+});
+
+test.each([
+  ['opening its thread fails', () => Promise.reject(new Error('no threads here')), []],
+  ['the crew refuses the assignment', async () => 'thread', ['claim released']],
+])('a ticket keeps no slot and no claim when %s', async (_when, openThread, released) => {
+  const calls: string[] = [];
+  const ticket = { id: 'c-1', title: 'One', text: '', touches: [], deps: [] };
+  const commands: readonly CrewCommand[] = [
+    {
+      type: 'CONFIGURE',
+      settings: {
+        channel: CHANNEL,
+        maxWorkers: 1,
+        maxSteps: 9,
+        patience: 3,
+        merge: 'auto',
+        ticketCostMicros: null,
+        main: 'main',
+      },
+    },
+    { type: 'SPAWN', workers: [{ name: 'A', agent: 'web-a' }] },
+    { type: 'RUN', by: 'ann' },
+    { type: 'BASE', since: null, tip: 'b0', verdict: 'green', why: '' },
+  ];
+  const crew = commands.reduce((before, command) => {
+    const decided = decideCrew(before, command, 0);
+    return decided.ok ? (decided.state ?? before) : before;
+  }, emptyCrew('web'));
+  const runner = new CrewRunner({
+    key: 'web',
+    crews: { state: () => crew, onChange: () => {}, apply: async () => ({ ok: false, refusal: 'NOT_RUNNING' }) },
+    clock: { now: () => 0 },
+    timers: systemTimers,
+    openThread,
+    work: {
+      fetch: async () => false,
+      look: async () => ({ tip: 'b0', ready: [ticket], listed: [], waiting: 0 }),
+      place: async () => ({ worktree: '/w', branch: 'agent/A-c-1', base: 'b0' }),
+      takeSlot: async () => true,
+      releaseSlot: (slot: number) => void calls.push(`slot ${slot} released`),
+      claim: async (_id: string, prepare: () => Promise<void>) => {
+        await prepare();
+        return null;
+      },
+      unclaim: async () => void calls.push('claim released'),
+    },
+  } as unknown as CrewPorts);
+  await runner.assign('A', 'c-1').catch((error: unknown) => calls.push(String(error)));
+  expect(calls.filter((call) => !call.startsWith('Error'))).toEqual(['slot 0 released', ...released]);
 });

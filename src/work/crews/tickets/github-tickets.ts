@@ -119,11 +119,12 @@ class GitHubTickets implements TicketSource {
     return null;
   }
 
-  async claim(id: string): Promise<string | null> {
+  async claim(id: string, prepare?: () => Promise<void>): Promise<string | null> {
     const number = numberOf(id);
     const before = await this.#holder(number);
     const own = before?.by === this.#plan.claimant ? before : null;
     if (before !== null && own === null) return this.#leaveTo(before, number);
+    await prepare?.();
     const now = this.#plan.now();
     if ((instantOf(own?.until ?? '') ?? 0) > now + LEASE_MS / 2) return await this.#assignClaimed(number);
     const until = isoTime(now + LEASE_MS);

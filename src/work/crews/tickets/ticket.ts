@@ -41,9 +41,9 @@ export type TicketSource = {
   create?(order: NewTicket, commit: string): Promise<{ readonly id: string; readonly file: FileText | null }>;
   /**
    * Claims a ticket before its work starts, and renews the claim later. Resolves with why the claim failed; `null` when
-   * the ticket is claimed.
+   * the ticket is claimed. `prepare`: called before a claim that can succeed. Rejects when `prepare` does.
    */
-  claim?(id: string): Promise<string | null>;
+  claim?(id: string, prepare?: () => Promise<void>): Promise<string | null>;
   /** Releases the claim of a ticket that is not worked on any more. */
   released?(id: string): Promise<void>;
   /**

@@ -359,6 +359,18 @@ describe('issues of GitHub', () => {
     expect(hub.issues[0]?.assignees).toEqual([{ login: 'conch-bot' }]);
   });
 
+  test('get no claim when what must be done before fails; it is not done for issues that others have claimed', async () => {
+    const { hub, open } = await stage();
+    hub.issue(1);
+    hub.issue(2);
+    hub.claim(2, 'other', NOW + DAY_MS);
+    const source = await open();
+    const fail = () => Promise.reject(new Error('no thread'));
+    await expect(source.claim?.('gh-1', fail)).rejects.toThrow('no thread');
+    expect(hub.comments).toHaveLength(1);
+    expect(await source.claim?.('gh-2', fail)).toContain('other has claimed it until');
+  });
+
   test('are assigned by the next claim when a rate limit came after the comment', async () => {
     const { hub, open } = await stage();
     hub.issue(1);
