@@ -701,8 +701,8 @@ export class CrewRunner {
     await this.#ports.seat();
     const merged = leaving.why === 'merged' ? (pull?.tip ?? work?.tip ?? null) : null;
     const { why } = leaving;
-    const goesOn = why !== 'merged' && why !== 'unchanged';
-    const cleared = await this.#ports.work.clear(ticket, { why, merged, goesOn });
+    const isOver = why === 'merged' || why === 'unchanged' || (await this.#isClosed(ticket));
+    const cleared = await this.#ports.work.clear(ticket, { why, merged, goesOn: !isOver });
     if (why === 'unchanged') await this.#ports.work.closed(ticket.id, null);
     return { type: 'CLEARED', worker: name, ticket: ticket.id, ...cleared };
   }

@@ -246,12 +246,17 @@ describe('a crew after a restart', () => {
       (room) => steps(room) > 1,
       { patience: 100, maxSteps: 1_000 },
       (folder) => {
+        if (!existsSync(join(folder, 'one.txt'))) add(folder, 'one.txt', 'one');
         writeFileSync(join(folder, 'half.txt'), 'half\n');
         return 'One step.';
       },
     );
     const room = await start();
     await until(() => room.app.crews.state('web')?.workers[0]?.status === 'idle');
+    await until(() => room.posts.some((post) => post.includes('The work of c-1 is kept as')));
+    // Nobody is told of a next worker, because the ticket is closed.
+    expect(room.posts.join('\n')).not.toContain('next worker goes on');
+    expect(git(repo, 'branch', '--list', 'agent/*')).toBe('');
     const [kept] = room.app.crews.state('web')?.kept ?? [];
     expect(git(repo, 'show', `${kept?.ref}:half.txt`)).toBe('half');
     expect(room.app.crews.state('web')?.finished).toEqual([]);
