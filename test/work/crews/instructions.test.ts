@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { until } from '../reviews/stage.ts';
@@ -42,6 +42,27 @@ test.each([
     expect(room.app.crews.state('web')?.kept).toEqual([]);
   },
 );
+
+test('leaves a tracked .conch/ticket.md alone, and names the file of the ticket in the instructions', async () => {
+  const repo = repository({ 'c-1': ticketText('c-1') });
+  mkdirSync(join(repo, '.conch'));
+  writeFileSync(join(repo, '.conch/ticket.md'), 'of people\n');
+  git(repo, 'add', '--force', '.conch/ticket.md');
+  git(repo, 'commit', '-qm', 'Track a ticket');
+  const seen: string[] = [];
+  const room = await stage(repo, (folder) => {
+    for (const name of ['CLAUDE.md', '.conch/ticket.local.md']) seen.push(readFileSync(join(folder, name), 'utf8'));
+    add(folder, 'one.txt', 'one');
+    git(folder, 'commit', '-qa', '--allow-empty', '-m', 'All');
+    return 'DONE';
+  });
+  await room.command('/crew run');
+  await finished(room, 1);
+  expect(seen[0]).toContain('Your ticket is in .conch/ticket.local.md:');
+  expect(seen[1]).toContain('Ticket c-1: Title of c-1');
+  expect(git(repo, 'show', 'main:.conch/ticket.md')).toBe('of people');
+  expect(git(repo, 'ls-tree', '-r', '--name-only', 'main', '.conch')).toBe('.conch/ticket.md');
+});
 
 test('refuses to merge a branch that adds the instructions of Conch, and names their file', async () => {
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), (folder, _turn, step) => {
