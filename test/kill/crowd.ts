@@ -202,7 +202,7 @@ export class Typist {
     if (frame.type !== 'accepted' && frame.type !== 'answer' && frame.type !== 'refused') return;
     const open = this.#open.get(frame.key ?? '');
     if (open === undefined) return;
-    if (frame.type === 'refused' && open.frame.type === 'say') return;
+    if (frame.type === 'refused' && (open.frame.type === 'say' || OF_STORE.test(frame.text))) return;
     this.#open.delete(open.frame.key);
     open.answered(
       frame.type === 'accepted' || (frame.type === 'answer' && frame.ok),
@@ -210,3 +210,6 @@ export class Typist {
     );
   }
 }
+
+/** Matches refusals by a program that is about to end: what it was asked can be stored, so a person asks again. */
+const OF_STORE = /^This failed\. (?:This Conch was replaced|Conch's data)/u;

@@ -104,7 +104,7 @@ function checkSent({ messages, inbox, ledger }: Remains): void {
         lost.push(`the change of ${what} (${id}) is not on the console`);
       if (received.deleted !== shown.deleted) lost.push(`the deletion of ${what} (${id}) is not in the inbox`);
       if (shown.deleted === 0 && received.text !== shown.text)
-        lost.push(`the edit of ${what} (${id}) is not in the inbox`);
+        lost.push(`the edit of ${what} (${id}) is not in the inbox: "${received.text}", shown "${shown.text}"`);
       if (typeof change === 'string' && shown.text !== change)
         lost.push(`the edit of ${what} (${id}) is not on the console`);
     }
