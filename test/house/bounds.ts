@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_485,
+  linesOfCode: 65_205,
   files: 376,
   filesPerMessage: 48,
-  functionsPerMessage: 636,
+  functionsPerMessage: 631,
 };
