@@ -6,8 +6,9 @@ import type { AgentSpec } from './session-executor.ts';
 import type { Phase } from './session-machine.ts';
 
 /**
- * An agent's seats: the channels of its seats, the channels where an operator disabled the agent, and the seats whose
- * session is not at rest.
+ * An agent's seats. `channels`: the channels of all seats. `disabled`: the channels where an operator disabled the
+ * agent. `seated`: the seats with a session that is open or being opened, failed, or was stopped. Any other enabled
+ * seat gets a session with the agent's next work.
  */
 export type Presence = {
   readonly channels: readonly ChannelId[];
@@ -36,8 +37,8 @@ export function rosterEntry({ id, name, backend }: AgentSpec, presence: Presence
 }
 
 /**
- * The status of one agent: a line about the agent, a line for each channel that is disabled or not at rest, and one
- * line for all channels at rest.
+ * The status of one agent: a line about the agent, a line for each seat in `seated`, a line for each disabled channel,
+ * and one line with the number of the other channels.
  */
 export function statusLines(spec: AgentSpec, { channels, disabled, seated }: Presence): readonly string[] {
   const { id, name, backend, description } = spec;

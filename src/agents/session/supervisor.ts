@@ -249,7 +249,8 @@ export class Supervisor implements Roster {
   }
 
   /**
-   * Why an agent's session in a channel was last lost or could not be opened; `null` for none, and for a seat at rest.
+   * Why an agent's session in a channel was last lost or could not be opened. `null` for none, and while the seat has
+   * no session until its next work.
    */
   lastCause(channel: ChannelId, agent: AgentId): string | null {
     return this.#seated.get(keyOf(channel, agent))?.executor.lastCause ?? null;
@@ -343,7 +344,10 @@ export class Supervisor implements Roster {
     return closed;
   }
 
-  /** Returns the seated agent; for an agent at rest, a new object without a session, so that the agent can leave. */
+  /**
+   * Returns the seated agent. For a seat that has no session until its next work, returns a new object without a
+   * session, so that the agent can leave.
+   */
   #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
   }

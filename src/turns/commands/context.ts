@@ -185,7 +185,7 @@ export type Roster = {
   status(agent: AgentId): readonly string[] | null;
   /**
    * Closes an agent's open sessions, resets their error counters and opens them again. Resolves after the first
-   * attempt. Sessions at rest stay closed.
+   * attempt. Sessions that are closed until the agent's next work stay closed.
    */
   restart(agent: AgentId): Promise<{ readonly ok: boolean; readonly text: string }>;
 };

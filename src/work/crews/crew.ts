@@ -390,7 +390,10 @@ export const crewSchema = z.strictObject({
   proposals: z
     .array(z.strictObject({ ...proposalSchema.shape, worker: text, at: instant, source: sourceSchema.exactOptional() }))
     .exactOptional(),
-  /** The tickets made of messages. `after`: tickets to wait for, with the reply that named them. Absent: none. */
+  /**
+   * The tickets made of messages. `after`: the tickets that people's replies asked a ticket to wait for, each with the
+   * id of the reply. Absent before the first ticket.
+   */
   asked: z
     .array(
       z.strictObject({
