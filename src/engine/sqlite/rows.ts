@@ -37,7 +37,10 @@ export type Snapshot = {
   readonly row: number;
   readonly version: number;
   readonly deadline: Instant | null;
-  /** The `rest` word of the state; `null` when it is not at rest. */
+  /**
+   * The word that the machine's `rest` returned for the state; empty when the machine has no `rest`. `null`: something
+   * is in progress or waits.
+   */
   readonly rest: string | null;
   readonly state: string;
   readonly intact: boolean;
@@ -235,7 +238,10 @@ export class Rows {
     return [...new Set([...this.#sql.awake.all(name), ...lagging.map(({ key }) => key)])];
   }
 
-  /** The `rest` words of the keys of one machine that are at rest and not behind their journal. */
+  /**
+   * The keys of one machine whose stored states are at rest and not behind their journal, with the word that the
+   * machine's `rest` returned.
+   */
   resting(name: string): ReadonlyMap<string, string> {
     const found = new Map<string, string>();
     for (const { id, key, rest } of this.#sql.resting.iterate(name)) if (!this.isLagging(id)) found.set(key, rest);

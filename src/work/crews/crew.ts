@@ -108,7 +108,10 @@ export const worktreeSchema = z.strictObject({
   /** The numbers of lines that the branch adds and removes; absent while `ahead` is 0. */
   added: count.exactOptional(),
   removed: count.exactOptional(),
-  /** Changes in the user's copy during a step of an agent that writes without asking. Absent: none, or unknown. */
+  /**
+   * What changed in the user's own checkout of the repository during the step, and what is uncommitted in the worktree,
+   * in words. Absent: no change of the checkout, or unknown. Recorded only for agents that write without asking.
+   */
   copy: text.exactOptional(),
   /** Why a hook, a filter or git refused a commit: the last lines. Absent: no refusal, or unresolved conflicts. */
   refused: text.exactOptional(),

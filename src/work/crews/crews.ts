@@ -110,7 +110,10 @@ export type CrewWork = {
   keepSlot(ticket: Assigned): void;
   /** Makes the worktree, and runs the commands that prepare it. */
   prepare(ticket: Assigned, worker: string): Promise<void>;
-  /** Call it when the floor is asked for a step: `beforePrompt` then records the state of the user's copy anew. */
+  /**
+   * Call it when the floor is asked for a step: `beforePrompt` then records the state of the user's own checkout of the
+   * repository anew.
+   */
   stepAsked(worker: string): void;
   /** Call it before each prompt of a step. The prompt must wait for the promise; `null`: it need not wait. */
   beforePrompt(worker: string): Promise<void> | null;

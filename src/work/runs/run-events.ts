@@ -130,7 +130,10 @@ const COMMANDS = {
     reason: words,
     /** Text of the always-allow rule that the decision adds. */
     always: words,
-    /** Deadline until which the decision counts for equal calls, if it does. Absent: the deadline of the request. */
+    /**
+     * Until when the decision counts for equal calls. Absent: until the deadline of the request. Ignored when the
+     * decision counts only for the requested call.
+     */
     until: z.number().exactOptional(),
   },
   /** Revokes an always-allow rule. `name`: name of the person, for the announcement. */

@@ -294,7 +294,10 @@ const answer = z.object({
   ask: z.object({ agent: z.string(), question: z.string() }).nullish(),
 });
 
-/** Returns a reader of plain text that removes terminal codes, also a code that arrives in two pieces. */
+/**
+ * Returns a reader of plain text that removes terminal codes. Removes a code that arrives in two pieces only if
+ * `OPEN_CODE` matches its first piece.
+ */
 function textReader(floorTools: FloorTools): OutputReader {
   let rest = '';
   return {
@@ -307,7 +310,7 @@ function textReader(floorTools: FloorTools): OutputReader {
   };
 }
 
-/** Matches an unfinished terminal code at the end of a text. */
+/** Matches an unfinished terminal code at the end of a text: `ESC`, `ESC [` with digits, `;` or `?`, or `ESC ]`. */
 // eslint-disable-next-line no-control-regex
 const OPEN_CODE = /\u001B(?:\[[\d;?]{0,100}|\][^\u0007\u001B]{0,2000})?$/u;
 

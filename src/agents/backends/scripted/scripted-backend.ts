@@ -54,7 +54,10 @@ class ScriptedSession implements AgentSession {
   #generation: Generation | null = null;
   #open: readonly Step[] | null = null;
   #notes: readonly string[] = [];
-  /** The steps of the agent's turn in the open task. `null` for other turns. */
+  /**
+   * The steps of the agent's turn as primary agent or reviewer of the floor's open task (a review or a ticket). `null`
+   * for other turns.
+   */
   #review: readonly Step[] | null = null;
   #observed: readonly Line[] = [];
   #roster: TurnPrompt['roster'] = [];

@@ -7,7 +7,7 @@ import { indexEntries } from './kept.ts';
 import { STATUS, unless } from './repository.ts';
 import type { Repository } from './repository.ts';
 
-/** The recorded state of the user's copy of a repository: for each part, values or digests by name. */
+/** The recorded state of the user's copy (own checkout) of a repository: for each part, values or digests by name. */
 export type CopyPicture = Readonly<Record<CopyPart, ReadonlyMap<string, string>>>;
 type CopyPart = 'head' | 'refs' | 'index' | 'files' | 'stash' | 'config' | 'hooks';
 

@@ -19,7 +19,7 @@ import type { Git, GitEnvironment } from '../../../lib/git.ts';
 
 /** A repository that a crew works in, locked for this process. */
 export type Repository = {
-  /** The top folder of the user's copy. */
+  /** The top folder of the user's copy: the user's own checkout of the repository. */
   readonly root: string;
   /** The folder of git that all worktrees of the repository share. */
   readonly commonDir: string;
