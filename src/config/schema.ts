@@ -119,7 +119,7 @@ export const turnKeys = {
   ).default('own'),
   allowBots: choice(
     ['off', 'mentions', 'all'],
-    'Other bots that are heard: none ("off"), those that mention an agent ("mentions") or "all". Their messages renew no budget.',
+    'Other bots that are heard: none ("off"), those that mention an agent ("mentions") or "all". Their messages do not reset the budget of an exchange.',
   ).default('off'),
   receipts: flag(true, 'Mark every human message with its state.'),
   announceLimits: flag(true, 'Tell the channel when a budget is used up.'),
