@@ -106,7 +106,7 @@ export type Intake = {
    * deleted. Edits without a version must come in order. A change of an unknown message is kept in memory only.
    */
   amend(change: MessageChange): Promise<void>;
-  /** Runs a whole command line, such as "/floor skip". `drawnFor`: what its button, form or reaction is for. */
+  /** Runs a whole command line, such as "/floor skip". `drawnFor`: the turn or question of its button. */
   command(channel: ChannelId, by: Principal, line: string, drawnFor?: string): Promise<Answer>;
   /**
    * Returns why a command line is refused: the person lacks permission, or the button is outdated. Otherwise `null`,

@@ -260,8 +260,8 @@ export type KnownPeople = {
   /** The people and roles that may operate now. */
   operators(): OperatorSet;
   /**
-   * Whether a person may operate, with the last roles that `met` or `commanded` got since the start. Without such a
-   * call, the person has no roles.
+   * Whether a person may operate, with the last roles that `met` or `commanded` got, if still in memory. Else the
+   * person has no roles.
    */
   operates(person: Requester): boolean;
 };

@@ -7,17 +7,17 @@ export type DrawnFor =
   | { readonly of: 'question'; readonly key: string }
   | { readonly of: 'turn'; readonly store: string; readonly epoch: number };
 
-/** The word that the buttons of a question carry. At most 12 characters with the keys that a store makes. */
+/** Returns the `drawnFor` text of a question's buttons. At most 12 characters with the keys that a store makes. */
 export function forQuestion(key: string): string {
   return `q${key}`;
 }
 
-/** The word that the buttons of a turn carry. `store`: the store's id, which changes when a backup is restored. */
+/** Returns the `drawnFor` text of a turn's buttons. `store`: the store's id. It changes when a backup is restored. */
 export function forTurn(store: string, epoch: number): string {
   return `t${store}.${epoch.toString(36)}`;
 }
 
-/** Parses the word of a button. Returns `null` for any other text, such as the word of an earlier version's button. */
+/** Parses a `drawnFor` text. Returns `null` for any other text, such as one from a button of an earlier version. */
 export function readDrawnFor(word: string): DrawnFor | null {
   const [, key] = QUESTION.exec(word) ?? [];
   if (key !== undefined) return { of: 'question', key };

@@ -181,7 +181,7 @@ export function trustButtons({ agent, id }: TrustQuestion, name: string, store: 
 }
 
 /**
- * Returns the `drawnFor` word of buttons about the holder's turn. While nobody holds the floor, the word has the epoch
+ * Returns the `drawnFor` text of buttons about the holder's turn. While nobody holds the floor, the text has the epoch
  * of the last grant or resume.
  */
 export function forFloor({ store, holder, epoch }: Pick<FloorView, 'store' | 'holder' | 'epoch'>): string {

@@ -35,7 +35,7 @@ export type Recipient = {
 /** Acknowledges a payload of Slack. `reply` is the answer that Slack shows. */
 export type Ack = (reply?: object) => Promise<void>;
 
-/** A command line for a floor. `drawnFor`: the word of the button, form or reaction that sent the line. */
+/** A command line for a floor. `drawnFor`: names the turn or question of the button, form or reaction that sent it. */
 export type Order = { readonly floor: ChannelId; readonly line: string; readonly drawnFor?: string };
 
 /** Runs a command line for a person and shows them the answer. Resolves when the command is stored or has failed. */

@@ -49,9 +49,7 @@ const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w
 /** The `action_id` of the button that opens the form with a floor's settings. */
 export const SETTINGS_ACTION = 'conch:settings';
 
-/**
- * The value of a button: its command line, its word of `drawn-for.ts` (may be empty), and the form that it opens.
- */
+/** The value of a button: its command line, its `drawnFor` text (may be empty), and the form that it opens. */
 export type ButtonValue = {
   readonly line: string;
   readonly drawnFor: string;

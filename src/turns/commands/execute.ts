@@ -44,8 +44,8 @@ import { didYouMean } from '../../lib/nearest.ts';
 export type Operators = {
   /**
    * Parses a line, checks the person's rights, runs the command and answers. A refused command changes nothing; the
-   * answer says why. Rejects when the floor cannot be written. `drawnFor`: the word on the pressed button for its
-   * question or turn; absent without a button.
+   * answer says why. Rejects when the floor cannot be written. `drawnFor`: names the question or turn of the
+   * pressed button; absent without a button.
    */
   run(channel: ChannelId, person: Person, line: string, drawnFor?: string): Promise<Answer>;
   /** Returns why `run` would refuse the person now, or `null`; `null` also for a line that is no command. */

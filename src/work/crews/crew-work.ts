@@ -903,8 +903,9 @@ class RepositoryWork implements CrewWork {
   }
 
   /**
-   * Whether a branch has commits that main lacks. Merged work that waits for the user's copy counts as main. `than`
-   * "others": false also when another branch of a worker has these commits. False when there is no such branch.
+   * Whether a branch has commits that main lacks. Merged work counts as main, also while git cannot update the user's
+   * copy to it. `than` "others": false also when another branch of a worker has these commits. False when there is no
+   * such branch.
    */
   async #isAhead(branch: string, than: 'main' | 'others'): Promise<boolean> {
     const { git } = this.#repository;

@@ -62,7 +62,10 @@ export function streamRuns(
   return { ok: true, close };
 }
 
-/** How many messages of one journal the number of a stream can count. */
+/**
+ * The base in which `numberOf` joins the `seq` of two journals into one number. The `seq` of the first seat's journal
+ * must be below it.
+ */
 const RADIX = 2 ** 26;
 
 function numberOf(places: readonly number[]): number {

@@ -386,7 +386,7 @@ export class HandshakeLimiter {
     return caller.handshakes > this.#limits.handshakes ? secondsUntil(caller.since + this.#limits.windowMs, now) : 0;
   }
 
-  /** Counts a wrong token of an address. Returns whether the address is locked out now. */
+  /** Counts the different wrong tokens of an address. Returns whether this token locks the address out. */
   wrong(address: string, token: string): boolean {
     const now = this.#clock.now();
     const { wrongTokens, lockoutMs } = this.#limits;

@@ -253,8 +253,8 @@ async function sideOf(git: Git, without: string, tip: string, path: string): Pro
 }
 
 /**
- * Returns the merge commit whose second parent is `commit`, after `from`, on main or waiting for the user's copy;
- * `null` when there is none.
+ * Returns the merge commit whose second parent is `commit`, among the commits after `from`; `null` when there is none.
+ * Searches main, and merged work that main gets when git can update the user's copy.
  */
 export async function findMerge(
   { git }: Repository,
@@ -275,8 +275,8 @@ export type LineOrCommit = { readonly file: string; readonly line: number } | { 
 export type Landing = Readonly<Record<'commit' | 'landed' | 'subject' | 'ticket', string>>;
 
 /**
- * Finds how a line or a commit came to main. `null`: main does not have it. Merged work that waits for the user's copy
- * counts as main.
+ * Finds how a line or a commit came to main. `null`: main does not have it. Merged work counts as main, also while git
+ * cannot update the user's copy to it.
  */
 export async function findLanding(repository: Repository, place: LineOrCommit): Promise<Landing | null> {
   const { git } = repository;

@@ -24,7 +24,7 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
     async list() {
       const tickets: Ticket[] = [];
       const unreadable: ListedTicket[] = [];
-      // Merged work that waits for the user's copy counts as main.
+      // Merged work counts as main, also while git cannot update the user's copy to it.
       const atMain = await ticketsOf((await mainState(repository)).tip);
       const names = [...new Set([...(await namesIn(folder)), ...atMain.keys()])].toSorted();
       const own = await Promise.all(names.map(here));
