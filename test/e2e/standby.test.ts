@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
-import { DEAD_MS } from '../../src/engine/shared/heart.ts';
+import { DEAD_MS } from '../../src/engine/shared/heartbeat.ts';
 import { testServer } from '../engine/postgres/server.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';

@@ -7,7 +7,7 @@ import type { LogBug } from './memory-log.ts';
 
 const MODULES = ['engine/shared/lead.ts', 'engine/sqlite/sqlite.ts'];
 const MOST_SEEDS = 60;
-const HEART = 'engine/shared/heart.ts';
+const HEART = 'engine/shared/heartbeat.ts';
 const PLANTED = {
   'may act as long as it likes after a beat': { file: HEART, find: 'const LEASE = 0.75;', replace: 'const LEASE = 3;' },
   'counts its time to act from the answer to a beat': {

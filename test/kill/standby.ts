@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DEAD_MS } from '../../src/engine/shared/heart.ts';
+import { DEAD_MS } from '../../src/engine/shared/heartbeat.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import type { TestServer } from '../engine/postgres/server.ts';

@@ -4,7 +4,7 @@ import { MIGRATIONS, openDatabase } from '../sqlite/open.ts';
 import type { StoreOptions } from '../sqlite/sqlite.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { Heart, SILENT_MS } from './heart.ts';
+import { Heart, SILENT_MS } from './heartbeat.ts';
 import { LogDisk } from './log-disk.ts';
 import type { RequestsTold } from './log-disk.ts';
 import { changesOf, writerOf } from './replica.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { StoreError } from '../../src/engine/errors.ts';
 import { lead } from '../../src/engine/shared/lead.ts';
-import { BEAT_MS, DEAD_MS, Heart, SILENT_MS } from '../../src/engine/shared/heart.ts';
+import { BEAT_MS, DEAD_MS, Heart, SILENT_MS } from '../../src/engine/shared/heartbeat.ts';
 import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
 import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { createTime } from '../agents/time.ts';
