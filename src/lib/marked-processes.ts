@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 export const RUN_MARK = 'CONCH_RUN';
 
 /**
- * A living process whose environment names a run. `mark`: the value of `CONCH_RUN`. `group`: the id of its process
+ * A living process whose environment has `CONCH_RUN`. `mark`: the value of that variable. `group`: the id of its process
  * group. `folder`: its working folder, or empty.
  */
 export type MarkedProcess = {

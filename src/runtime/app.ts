@@ -226,7 +226,7 @@ export class App {
     await this.#startUp.begin();
     this.#outbox.start();
     await this.runs.begin(this.#agents);
-    // A stored review that cannot be read ends Conch in good order.
+    // When a stored review cannot be read, Conch ends in good order.
     try {
       this.reviews.begin();
     } catch (error) {

@@ -44,8 +44,8 @@ export type LeadParts = {
  *
  * One process of a log leads at a time. When the leader ends, another process leads within about a second; when the
  * leader dies, within about seven. Resolves with `null` when this process stops before it leads. Rejects when the log
- * cannot be joined, when the copy cannot be opened or, at first, written, and when `make` throws. Rejects also when
- * this process is declared dead before it leads. In these cases the log is closed.
+ * cannot be joined, when the copy cannot be opened or first filled, and when `make` throws. Rejects also when this
+ * process is declared dead before it leads. In these cases the log is closed.
  */
 export async function lead<Options extends StoreOptions, Store>(
   options: Options,
@@ -64,11 +64,11 @@ export async function lead<Options extends StoreOptions, Store>(
     try {
       const heart = parts.stopping.aborted ? null : await untilLeads({ log, worker, db }, parts);
       if (heart !== null) {
+        const left = end;
+        end = () => (heart.stop(), left());
         const { timers, requests } = parts;
         const copy = { changes: changesOf(db), write: writerOf(db) };
         const disk = new LogDisk({ log, worker, timers, ...copy, ...defined({ told: requests }) });
-        const left = end;
-        end = () => (heart.stop(), left());
         const store = make(db, { ...options, shared: { worker, logId, disk, leave: end } });
         return { store, mayAct: () => heart.mayAct };
       }
