@@ -42,7 +42,7 @@ test('each command of the sections is run here, in the test of the image, or in 
     'conch doctor',
     'loginctl enable-linger',
   ]);
-  expect([SERVICE.length, DOCKER.length]).toEqual([8, 3]);
+  expect([SERVICE.length, DOCKER.length]).toEqual([9, 3]);
 });
 
 describe('conch service', () => {
