@@ -7,6 +7,7 @@ import { compareOrder } from '../turns/floor/evolve.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import type { Applied, FloorStore, KeptTexts } from '../turns/floor-store.ts';
+import { KeyedQueue } from '../lib/keyed.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
 type ChannelSyncPorts = {
@@ -241,7 +242,8 @@ const BY = 'conch';
 /** Channels that their platform suspended. Their floors are paused; an operator can resume them. */
 export class Suspensions {
   readonly #ports: SuspensionsPorts;
-  #last: Promise<unknown> = Promise.resolve();
+  /** Per channel: suspensions, restorations and people's commands meanwhile. Repeated ones take effect once. */
+  readonly #queue = new KeyedQueue<ChannelId>();
 
   constructor(ports: SuspensionsPorts) {
     this.#ports = ports;
@@ -255,7 +257,7 @@ export class Suspensions {
 
   /** Ends the turn and pauses the floor. A floor that people had paused stays paused after `restore`. */
   suspend(channel: ChannelId, why: string): Promise<void> {
-    return this.#next(async () => {
+    return this.#queue.run(channel, async () => {
       const { texts, manager, log } = this.#ports;
       if (texts.recall(OWNER, channel) !== null) return;
       const { state } = await manager.apply(channel, { type: 'stop', by: BY });
@@ -267,7 +269,7 @@ export class Suspensions {
 
   /** Resumes the floor, if the suspension paused it. */
   restore(channel: ChannelId): Promise<void> {
-    return this.#next(async () => {
+    return this.#queue.run(channel, async () => {
       const { texts, manager, log } = this.#ports;
       const kept = texts.recall(OWNER, channel);
       if (kept === null) return;
@@ -281,20 +283,14 @@ export class Suspensions {
   /** Gives a person's command to a floor. A floor that people pause while it is suspended stays paused after `restore`. */
   async give(channel: ChannelId, command: Command): Promise<Applied> {
     const { texts, manager } = this.#ports;
-    if (command.type !== 'pause') return manager.apply(channel, command);
-    return this.#next(async () => {
+    if (this.why(channel) === null && this.#queue.unfinished(channel) === 0) return manager.apply(channel, command);
+    return this.#queue.run(channel, async () => {
       const applied = await manager.apply(channel, command);
       const why = this.why(channel);
-      if (why === null || (!applied.ok && applied.refusal !== 'already')) return applied;
+      if (command.type !== 'pause' || why === null) return applied;
+      if (!applied.ok && applied.refusal !== 'already') return applied;
       await texts.remember(OWNER, channel, JSON.stringify({ why, paused: false }));
       return applied.ok ? applied : { ok: true, state: applied.state, facts: [], effects: [] };
     });
-  }
-
-  /** Runs suspensions, restorations and pauses one after another, so that repeated ones take effect once. */
-  #next<Result>(work: () => Promise<Result>): Promise<Result> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => undefined);
-    return done;
   }
 }

@@ -7,6 +7,7 @@ import { puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
 import type { Time } from '../agents/time.ts';
 import { load } from '../config/world.ts';
+import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import { Suspensions } from '../../src/runtime/channel-sync.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { startApp } from './start-app.ts';
@@ -474,6 +475,42 @@ describe('a channel that the platform closed', () => {
       await until(() => store.keyValues.recall('suspended', CHANNEL) === null);
       expect(store.floors.state(CHANNEL)?.condition).toBe('paused');
       await app.stop();
+    },
+  );
+
+  test.each([[null], ['it was archived']])(
+    'applies commands in the order in which people give them, also while another channel is closed (closed: %s)',
+    async (why) => {
+      const applied: string[] = [];
+      const kept = JSON.stringify({ why, paused: true });
+      const suspensions = new Suspensions({
+        texts: {
+          remember: async () => {},
+          forget: async () => {},
+          recall: (_owner, key) => (key === CHANNEL && why !== null ? kept : null),
+        },
+        manager: {
+          apply: async (channel, { type }) => {
+            if (channel !== CHANNEL) return new Promise(() => {});
+            applied.push(type);
+            return { ok: true, state: emptyFloor(CHANNEL), facts: [], effects: [] };
+          },
+          floor: () => null,
+        },
+        log: createLog({
+          level: 'error',
+          pretty: false,
+          secrets: [],
+          clock: createTime().clock,
+          destination: { write() {} },
+        }),
+      });
+      void suspensions.suspend('discord:100000000000000001', 'it was archived');
+      await Promise.all([
+        suspensions.give(CHANNEL, { type: 'pause', by: 'ada' }),
+        suspensions.give(CHANNEL, { type: 'resume', by: 'ada' }),
+      ]);
+      expect(applied).toEqual(['pause', 'resume']);
     },
   );
 
