@@ -61,7 +61,13 @@ const PLANTED = {
     replace: '',
   },
 } as const;
-const PLANTED_IN_LOG = ['no-fence', 'written-twice', 'two-leaders', 'late-burial'] as const satisfies readonly LogBug[];
+const PLANTED_IN_LOG = [
+  'no-fence',
+  'written-twice',
+  'two-leaders',
+  'late-burial',
+  'early-forgetting',
+] as const satisfies readonly LogBug[];
 
 async function isCaught(code: Leading, bug: LogBug | null = null): Promise<boolean> {
   for (let seed = 1; seed <= MOST_SEEDS; seed += 1) if ((await wrongInLead(seed, code, bug)).length > 0) return true;

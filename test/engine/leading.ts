@@ -29,6 +29,7 @@ const BESIDE_MS = 4_000;
 const FROM = 1_700_000_000_000;
 const KEYS = ['test:one a', 'test:one b'] as const;
 const CHANNELS = ['test:one', 'test:two'] as const;
+const NOTES = ['note one', 'note two', 'note three'] as const;
 
 type Waiting = { readonly at: number; readonly go: () => void };
 
@@ -282,6 +283,13 @@ class World {
       const { ok } = await boards.apply(channel, { type: 'pin', text }, FROM);
       if (ok) this.#pinned.push(text);
     };
+    const note = async (): Promise<void> => {
+      const name = this.#random.pick(NOTES);
+      const { keyValues } = store;
+      await (keyValues.recall('model', name) === null
+        ? keyValues.remember('model', name, 'kept')
+        : keyValues.forget('model', name));
+    };
     const work = async (): Promise<void> => {
       for (const row of (await store.owed(9, this.#now)).rows)
         life.posting.push(this.#deliver(life, { store, led, row }).catch(() => undefined));
@@ -292,7 +300,7 @@ class World {
       if (!led.mayAct() || life.stopping.signal.aborted) continue;
       if (this.#now < FROM + ASK_FOR_MS)
         this.#random
-          .pick([add, pin, hear])()
+          .pick([add, pin, hear, note])()
           .catch(() => undefined);
       work().catch(() => undefined);
     }
@@ -335,6 +343,9 @@ class World {
     }
     const unheard = this.#accepted.filter((id) => leader.message(id) === null);
     if (unheard.length > 0) this.wrong.push(`${unheard.join(', ')}: accepted, and gone`);
+    for (const name of NOTES)
+      if ((leader.keyValues.recall('model', name) !== null) !== this.#log.holds('memory', name))
+        this.wrong.push(`${name} of the leader's copy is not as in the log`);
     const lost = this.#pinned.filter((text) => !recorded.includes(text));
     if (lost.length > 0) this.wrong.push(`${lost.join(', ')}: done, and gone`);
     this.wrong.push(...leader.verify());

@@ -5,9 +5,9 @@ type Kept = SharedRow & { readonly position: number };
 /**
  * Faults that a test plants. `no-fence`: writes groups of a worker that does not lead any more. `written-twice`: writes
  * a repeated group again. `two-leaders`: lets every worker lead. `late-burial`: lets a worker that was silent itself
- * declare others dead.
+ * declare others dead. `early-forgetting`: removes deleted rows before every copy has their deletion.
  */
-export type LogBug = 'no-fence' | 'written-twice' | 'two-leaders' | 'late-burial';
+export type LogBug = 'no-fence' | 'written-twice' | 'two-leaders' | 'late-burial' | 'early-forgetting';
 
 /** A shared log in memory: does what a database does for several processes. */
 export class MemoryLog {
@@ -16,6 +16,8 @@ export class MemoryLog {
   readonly #living = new Map<string, number>();
   readonly #now: () => number;
   readonly #bug: LogBug | null;
+  /** The position that the copy of each worker has reached. */
+  readonly #reached = new Map<string, number>();
   #leader: string | null = null;
   /** The number of the leader's last group. */
   #number = 0;
@@ -38,7 +40,8 @@ export class MemoryLog {
     return {
       join: () => ask(() => this.#join()),
       commit: (group) => ask(() => this.#commit(group)),
-      pull: (after) => ask(() => this.#pull(after)),
+      pull: (after, reader) => ask(() => this.#pull(after, reader)),
+      forgetDeleted: (worker) => ask(() => this.#forgetDeleted(worker)),
       beat: (worker) => ask(() => this.#living.has(worker) && this.#living.set(worker, this.#now()) !== undefined),
       burySilent: (worker, limits) => ask(() => this.#burySilent(worker, limits)),
       lead: (worker) => ask(() => this.#lead(worker)),
@@ -50,6 +53,11 @@ export class MemoryLog {
   /** The worker that leads, or that led last. */
   get leader(): string | null {
     return this.#leader;
+  }
+
+  /** True when the log has a row of this table that contains `text`. */
+  holds(table: string, text: string): boolean {
+    return [...this.#rows.values()].some((kept) => kept.table === table && kept.row?.includes(text) === true);
   }
 
   get living(): readonly string[] {
@@ -86,7 +94,15 @@ export class MemoryLog {
     return this.#leader === worker && this.#living.has(worker);
   }
 
-  #pull(after: number): Changes {
+  #forgetDeleted(worker: string): void {
+    if (this.#leader !== worker) return;
+    const others = this.living.filter((each) => each !== worker).map((each) => this.#reached.get(each) ?? 0);
+    const position = this.#bug === 'early-forgetting' ? this.#position : Math.min(this.#position, ...others);
+    for (const [key, kept] of this.#rows) if (kept.row === null && kept.position <= position) this.#rows.delete(key);
+  }
+
+  #pull(after: number, reader?: string): Changes {
+    if (reader !== undefined) this.#reached.set(reader, after);
     const rows = [...this.#rows.values()].filter(({ position }) => position > after);
     return { rows: rows.toSorted((a, b) => a.position - b.position), position: this.#position, isAll: true };
   }

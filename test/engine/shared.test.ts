@@ -6,7 +6,7 @@ import { openDatabase } from '../../src/engine/sqlite/open.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import { MemoryLog } from './memory-log.ts';
 import { portContract } from './port-contract.ts';
-import { leaderContract, sharingContract } from './sharing-contract.ts';
+import { deletionContract, leaderContract, sharingContract } from './sharing-contract.ts';
 import { AT, everything, folder, open, options, seat, turn, write, written } from './sqlite/fixture.ts';
 import { leadIn, openShared } from './shared-store.ts';
 import { counter } from './toy.ts';
@@ -26,6 +26,11 @@ portContract('a store that processes share, on a log in memory', async () => {
 });
 
 leaderContract('memory', async () => {
+  const log = new MemoryLog();
+  return async () => log.seenBy();
+});
+
+deletionContract('memory', async () => {
   const log = new MemoryLog();
   return async () => log.seenBy();
 });

@@ -93,6 +93,45 @@ export function leaderContract(name: string, place: () => Promise<() => Promise<
   });
 }
 
+/** The contract of a log about deleted rows. `place`: makes a log; its result opens the log for one process. */
+export function deletionContract(name: string, place: () => Promise<() => Promise<SharedLog>>): void {
+  test(`a deletion stays until every living worker has it in ${name}`, async () => {
+    const open = await place();
+    const [one, two, three] = [await open(), await open(), await open()];
+    const { worker: first } = await one.join();
+    const { worker: second } = await two.join();
+    const group = (number: number, row: string | null) => ({
+      worker: first,
+      number,
+      rows: [
+        { table: 'memory', id: '1', row },
+        { table: 'memory', id: '2', row: '"stays"' },
+      ],
+    });
+    const ids = async (after: number) => (await three.pull(after)).rows.map(({ id }) => id).toSorted();
+    await one.lead(first);
+    await one.commit(group(1, '"old"'));
+    const { position } = await two.pull(0, second);
+    await two.pull(position, second);
+    await one.commit(group(2, null));
+    await one.forgetDeleted(first);
+    expect((await two.pull(position, second)).rows).toHaveLength(2);
+    await two.forgetDeleted(second);
+    await two.pull(position + 1, second);
+    const { worker: third } = await three.join();
+    await one.forgetDeleted(first);
+    expect(await ids(0)).toEqual(['1', '2']);
+    await three.leave(third);
+    await two.forgetDeleted(second);
+    expect(await ids(0)).toEqual(['1', '2']);
+    await one.forgetDeleted(first);
+    expect(await ids(0)).toEqual(['2']);
+    await one.commit(group(3, '"again"'));
+    expect(await ids(position + 1)).toEqual(['1', '2']);
+    for (const log of [one, two, three]) await log.close();
+  });
+}
+
 type On = (body: (place: Place) => Promise<void>) => () => Promise<void>;
 
 function sharing(on: On): void {

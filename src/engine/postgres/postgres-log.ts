@@ -14,7 +14,7 @@ export type PostgresOptions = {
   readonly schema?: string;
 };
 
-const SCHEMA_VERSION = 5;
+const SCHEMA_VERSION = 6;
 
 function schemaOf(schema: string): string {
   return readFileSync(new URL('schema.sql', import.meta.url), 'utf8').replaceAll(/\bconch\b/g, schema);
@@ -162,15 +162,20 @@ class PostgresLog implements SharedLog {
     return rows[0]?.written === true;
   }
 
-  async pull(after: number): Promise<Changes> {
+  async pull(after: number, reader?: string): Promise<Changes> {
     const { schema } = this.#options;
-    const sql = `SELECT place, id, row, position FROM ${schema}.rows WHERE position > $1 AND position <=
+    const sql = `WITH noted AS (UPDATE ${schema}.workers SET reached = $1 WHERE worker = $3 AND reached <> $1)
+                 SELECT place, id, row, position FROM ${schema}.rows WHERE position > $1 AND position <=
                    (SELECT max(position) FROM (SELECT position FROM ${schema}.rows WHERE position > $1 ORDER BY position LIMIT $2) AS page)
                  ORDER BY position`;
-    const { rows } = await this.#pool.query<Pulled>(sql, [after, PULLED_AT_ONCE]);
+    const { rows } = await this.#pool.query<Pulled>(sql, [after, PULLED_AT_ONCE, reader]);
     const position = Number(rows.at(-1)?.position ?? after);
     const found = rows.map(({ place, id, row }) => ({ table: place, id, row }));
     return { rows: found, position, isAll: rows.length < PULLED_AT_ONCE };
+  }
+
+  async forgetDeleted(worker: string): Promise<void> {
+    await this.#pool.query(`SELECT ${this.#options.schema}.forget_deleted($1)`, [worker]);
   }
 
   async beat(worker: string): Promise<boolean> {

@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS conch.workers (
   beat timestamptz NOT NULL
 );
 ALTER TABLE conch.workers ADD COLUMN IF NOT EXISTS joined timestamptz NOT NULL DEFAULT clock_timestamp();
+-- The position that the worker's copy has reached.
+ALTER TABLE conch.workers ADD COLUMN IF NOT EXISTS reached bigint NOT NULL DEFAULT 0;
+CREATE INDEX IF NOT EXISTS rows_deleted ON conch.rows (position) WHERE row IS NULL;
 
 -- Updates the tables of an earlier Conch, in which every worker wrote.
 ALTER TABLE conch.workers DROP COLUMN IF EXISTS slot, DROP COLUMN IF EXISTS number, DROP COLUMN IF EXISTS position;
@@ -53,6 +56,17 @@ BEGIN
     ON CONFLICT (place, id) DO UPDATE SET position = excluded.position, row = excluded.row;
   UPDATE conch.log SET position = reached + 1, number = group_number;
   RETURN true;
+END $$;
+
+-- Removes up to 1,000 rows whose deletion is in the copies of all other living workers. Does nothing when the sender does not lead.
+CREATE OR REPLACE FUNCTION conch.forget_deleted(sender text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  everywhere bigint;
+BEGIN
+  SELECT least(log.position, (SELECT min(reached) FROM conch.workers WHERE state = 'living' AND worker <> sender))
+    INTO everywhere FROM conch.log WHERE leader = sender;
+  DELETE FROM conch.rows WHERE row IS NULL AND position <= everywhere
+    AND ctid IN (SELECT ctid FROM conch.rows WHERE row IS NULL AND position <= everywhere ORDER BY position LIMIT 1000);
 END $$;
 
 -- Adds a worker, with the name of its process for people.

@@ -99,7 +99,7 @@ async function untilLeads(
   let state: 'new' | 'waits' | 'leads' = 'new';
   let looking: Promise<void> | null = null;
   const faults = firstFault((error) => !stopping.aborted && unreached(error));
-  const follow = followerOf(log, db);
+  const follow = followerOf(log, db, worker);
   const tryToLead = async (): Promise<void> => {
     await follow();
     const isLeader = await log.lead(worker);
@@ -110,7 +110,7 @@ async function untilLeads(
     if (isLeader) leads.resolve(true);
   };
   const look = async (): Promise<void> => {
-    if (state !== 'leads') await tryToLead();
+    await (state === 'leads' ? log.forgetDeleted(worker) : tryToLead());
     faults.over();
   };
   const failed = (error: unknown): void =>
@@ -143,13 +143,16 @@ async function untilLeads(
   return null;
 }
 
-/** Returns a function that writes the changes of the log since its last call, at first all rows, into `db`. */
-export function followerOf(log: SharedLog, db: Database): () => Promise<void> {
+/**
+ * Returns a function that writes the changes of the log since its last call, at first all rows, into `db`. `worker`: the
+ * worker with this copy, if a worker has it.
+ */
+export function followerOf(log: SharedLog, db: Database, worker?: string): () => Promise<void> {
   const write = db.transaction(writerOf(db));
   let position = 0;
   return async () => {
     for (let isAll = false; !isAll;) {
-      const changes = await log.pull(position);
+      const changes = await log.pull(position, worker);
       try {
         write(changes.rows);
       } catch (error) {

@@ -36,7 +36,13 @@ export type SharedLog = {
    * Resolves with `false` for a new group of a worker that was declared dead or has left.
    */
   commit(group: Group): Promise<boolean>;
-  pull(after: number): Promise<Changes>;
+  /** `reader`: the worker whose copy has the changes up to `after`. The log keeps later deletions until it has them. */
+  pull(after: number, reader?: string): Promise<Changes>;
+  /**
+   * Removes rows that were deleted, at most 1,000, when the copies of all other living workers have their deletion.
+   * Does nothing when the worker does not lead.
+   */
+  forgetDeleted(worker: string): Promise<void>;
   /** Stores that a worker is alive now. Resolves with `false` when it was declared dead or has left. */
   beat(worker: string): Promise<boolean>;
   /**

@@ -166,8 +166,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   journal(key: string, limit: number, before = Infinity): readonly StoredFact<Fact>[] {
     const found: StoredFact<Fact>[] = [];
     for (const entry of this.newest(key)) {
-      if (entry.seq < before) found.push(entry);
       if (found.length >= limit) break;
+      if (entry.seq < before) found.push(entry);
     }
     return found.toReversed();
   }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, describe } from 'vitest';
 import { openPostgresLog } from '../../../src/engine/postgres/postgres-log.ts';
 import type { SharedLog } from '../../../src/engine/shared/shared-log.ts';
-import { leaderContract, sharingContract } from '../sharing-contract.ts';
+import { deletionContract, leaderContract, sharingContract } from '../sharing-contract.ts';
 import { hasPooler, startPooler, testServer } from './server.ts';
 
 const server = await testServer();
@@ -22,6 +22,7 @@ describe.skipIf(isSkipped)('behind PgBouncer', async () => {
       const schema = newSchema();
       return () => openPostgresLog({ url, schema });
     };
+    deletionContract(`PostgreSQL in ${modes[index]} mode`, async () => place());
     leaderContract(`PostgreSQL in ${modes[index]} mode`, async () => place());
     sharingContract(`PostgreSQL in ${modes[index]} mode`, async () => place());
   }

@@ -6,7 +6,7 @@ import { fillPostgres } from '../../../src/engine/postgres/offline.ts';
 import { openPostgresLog } from '../../../src/engine/postgres/postgres-log.ts';
 import type { SharedLog } from '../../../src/engine/shared/shared-log.ts';
 import { portContract } from '../port-contract.ts';
-import { leaderContract, sharingContract } from '../sharing-contract.ts';
+import { deletionContract, leaderContract, sharingContract } from '../sharing-contract.ts';
 import { openShared } from '../shared-store.ts';
 import { testServer } from './server.ts';
 
@@ -36,6 +36,7 @@ describe.skipIf(server === null)('with a PostgreSQL server', () => {
   });
 
   leaderContract('PostgreSQL', async () => place());
+  deletionContract('PostgreSQL', async () => place());
   sharingContract('PostgreSQL', async () => place());
 
   describe('the rows of a store that is moved to a log', () => {
