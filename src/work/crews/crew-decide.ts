@@ -487,7 +487,8 @@ function measured(decision: CrewDecision, { worker, epoch, work }: CrewCommandOf
     const { step, leaving } = found;
     if (epoch === null) return rechecked(decision, found, work);
     if (step?.over !== true || step.epoch !== epoch || leaving !== null) return 'NOT_ITS_STEP';
-    const isSame = found.work?.tree === work.tree && found.work.tip === work.tip;
+    const isFresh = found.work === null && work.tip === found.ticket?.base && !work.dirty;
+    const isSame = isFresh || (found.work?.tree === work.tree && found.work.tip === work.tip);
     const isTurn = isMeeting(step);
     const unchanged = isTurn ? found.unchanged : isSame ? found.unchanged + 1 : 0;
     const isDone = step.signalled === true && work.unmerged.length === 0;

@@ -474,6 +474,15 @@ describe('a step', () => {
     expect(play.worker()).toMatchObject({ waiting: null, unchanged: 0, step: { kind: 'step' } });
   });
 
+  test('counts as a step without a change also when it is the first one', () => {
+    const play = ready();
+    const untouched = work('0', { tip: 'b0', ahead: 0 });
+    for (let step = 0; step < 2; step += 1) play.step('thinking', untouched);
+    expect(play.worker()).toMatchObject({ unchanged: 2, waiting: null });
+    expect(play.step('thinking', untouched).worker().waiting?.for).toBe('progress');
+    expect(ready().step('half done', { ...untouched, dirty: true }).worker().unchanged).toBe(0);
+  });
+
   test('of a worker beyond `maxWorkers` waits until another step ends', () => {
     const play = ready({ maxWorkers: 1 }).give(
       { type: 'ASSIGN', worker: 'B', ticket: ticket('c-2', 1) },
