@@ -83,7 +83,8 @@ export async function measure(known: Known): Promise<Omit<Measured, 'workers' | 
     leftOver: await leftOf(repo, SLOTS),
     redAlone: facts.filter(({ type, verdict }) => type === 'tested' && verdict === 'red').length,
     conflictRounds: facts.filter(({ type }) => type === 'conflicted').length,
-    refusals: facts.filter(({ type, why }) => type === 'mergeDropped' && String(why).includes('are red')).length,
+    refusals: facts.filter(({ type, why }) => type === 'mergeDropped' && String(why).includes('merged tree failed'))
+      .length,
     wrongCourses: wrongCourses(script, byTicket(facts)),
     steps: facts.filter(({ type }) => type === 'stepSent').length,
     doneToMergedMs: durations(events),

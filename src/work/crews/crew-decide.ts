@@ -661,7 +661,7 @@ function red(decision: CrewDecision, worker: Worker, { kind, what, about }: Prob
   if (unchanged >= decision.settings.patience)
     return decision.wait(worker, 'progress', `${unchanged} steps in a row changed no file, and ${what}`, step);
   if (stepCount >= maxSteps) return decision.wait(worker, 'red', `${stepCount} steps are used, and ${what}`, step);
-  decision.move(worker, 'working', 'tests failed');
+  decision.move(worker, 'working', what);
   return next(decision, worker, kind, about);
 }
 
@@ -780,10 +780,11 @@ function mergedRed(
   { worker, output, landed }: CrewCommandOf<'MERGED_RED'>,
 ): CrewRefusal | null {
   return decision.merging(worker, (found) => {
-    decision.drop(found.name, 'the tests of the merged tree are red');
+    const what = 'the setup or the tests of the merged tree failed';
+    decision.drop(found.name, what);
     const others = landed.length === 0 ? '' : `Merged since your branch began: ${sidesOf(decision.crew, landed)}.\n`;
-    const about = `The tests are red after a merge with main. ${others}${output}`;
-    return red(decision, found, { ...TESTS_RED, about });
+    const about = `After a merge with main, the setup or the tests fail. ${others}${output}`;
+    return red(decision, found, { kind: 'test', what, about });
   });
 }
 

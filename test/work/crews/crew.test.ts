@@ -480,7 +480,11 @@ describe('a step', () => {
     for (let step = 0; step < 2; step += 1) play.step('thinking', untouched);
     expect(play.worker()).toMatchObject({ unchanged: 2, waiting: null });
     expect(play.step('thinking', untouched).worker().waiting?.for).toBe('progress');
-    expect(ready().step('half done', { ...untouched, dirty: true }).worker().unchanged).toBe(0);
+    expect(
+      ready()
+        .step('half done', { ...untouched, dirty: true })
+        .worker().unchanged,
+    ).toBe(0);
   });
 
   test('of a worker beyond `maxWorkers` waits until another step ends', () => {
@@ -1046,6 +1050,8 @@ describe('a worker that is done', () => {
     expect(play.worker()).toMatchObject({ status: 'working', step: { kind: 'test' } });
     expect(play.worker().step?.about).toContain('c-7 by C');
     expect(play.crew.merging).toBeNull();
+    const trigger = 'the setup or the tests of the merged tree failed';
+    expect(play.facts).toContainEqual({ type: 'workerMoved', worker: 'A', from: 'done', to: 'working', trigger });
   });
 
   test('is merged again when main has moved', () => {
