@@ -1,12 +1,15 @@
 type WeakenedPart = { readonly file: string; readonly reason: string; readonly hunk: string };
 
 const TEST_FILE =
-  /(?:^|\/)(?:tests?|__tests__|spec|specs)\/|[._-](?:test|spec)\.[cm]?[jt]sx?$|(?:^|\/)test_[^/]+\.py$|_test\.(?:py|go|rs|rb)$|Tests?\.(?:java|kt|cs|swift|scala)$|\.rs$/i;
+  /(?:^|\/)(?:tests?|__tests__|spec|specs)\/|[._-](?:test|spec)\.[cm]?[jt]sx?$|(?:^|\/)test_[^/]+\.py$|_test\.(?:py|go|rs|rb)$|Tests?\.(?:java|kt|cs|swift|scala)$/i;
+/** Matches files of programs that can also have tests. */
+const MIXED_FILE = /\.rs$/i;
 const RUNNER_FILE =
   /(?:^|\/)(?:(?:vite|vitest|jest|karma|playwright|cypress|ava)\.conf(?:ig)?\.(?:[cm]?[jt]s|json)|\.mocharc\.\w+|pytest\.ini|tox\.ini|setup\.cfg|conftest\.py)$|^\.github\/workflows\/|^\.gitlab-ci\.yml$|^\.circleci\//;
 const SKIP =
   /\b(?:it|test|describe|context|suite)\.(?:skip|todo|only)\b|\b(?:xit|xdescribe|xtest|fit|fdescribe)\s*\(|\b(?:skip|todo|only):\s*(?:true|['"`])|@unittest\.(?:skip|expectedFailure)|@pytest\.mark\.(?:skip|xfail)|\bpytest\.skip\(|#\[ignore\b|\bt\.Skip(?:f|Now)?\(|@(?:Disabled|Ignore)\b|\[Ignore\]|\[Fact\(Skip/;
-const CASE = /\b(?:it|test)(?:\.\w+)*\s*\(|^\s*(?:async )?def test_|^\s*func Test[A-Z]|#\[test\]|@Test\b|\[Fact\]/;
+const CASE =
+  /\b(?:it|test)(?:\.\w+)*\s*\(|^\s*(?:async )?def test_|^\s*func Test[A-Z]|#\[[\w:]*test\b|@Test\b|\[Fact\]/;
 const CHECK = /\bassert\b|\bassert\w*[.(!]|\bexpect\s*\(|\bshould\b|t\.(?:Error|Fatal)f?\(/;
 /** Matches lines that say how tests are run, in package.json, pyproject.toml and Makefiles. */
 const SCRIPT = /"(?:pre|post)?test(?::\w+)?"\s*:|"(?:jest|mocha|ava|vitest)"\s*:|^\.?\w*tests?\s*:(?!=)|pytest/i;
@@ -24,7 +27,9 @@ export function weakenedParts(diff: string): readonly WeakenedPart[] {
       return hunks
         .filter((hunk) => changesCommand(file, hunk))
         .map((hunk) => ({ file, reason: 'changes the test command', hunk }));
-    if (!TEST_FILE.test(file)) return [];
+    const hasTests = TEST_FILE.test(file);
+    if (!hasTests && !MIXED_FILE.test(file)) return [];
+    if (isDeleted && !hasTests && !hunks.some((hunk) => CASE.test(hunk))) return [];
     if (isDeleted) return [{ file, reason: 'deletes a file of tests', hunk: hunks.join('\n') }];
     return hunks.flatMap((hunk) => {
       const reason = reasonOf(hunk);

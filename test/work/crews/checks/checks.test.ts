@@ -88,10 +88,15 @@ describe('a diff', () => {
     expect(weakenedParts(text)).toMatchObject([{ file: 'test/é.test.js' }]);
   });
 
-  test('that deletes a file of tests makes them weaker', () => {
-    const text =
-      'diff --git a/test/a.test.ts b/test/a.test.ts\ndeleted file mode 100644\n--- a/test/a.test.ts\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n';
-    expect(weakenedParts(text)).toMatchObject([{ file: 'test/a.test.ts', reason: 'deletes a file of tests' }]);
+  test.each([
+    ['test/a.test.ts', 'x', ['deletes a file of tests']],
+    ['tests/a.rs', 'x', ['deletes a file of tests']],
+    ['src/a.rs', '#[test]', ['deletes a file of tests']],
+    ['src/a.rs', '#[tokio::test]', ['deletes a file of tests']],
+    ['src/a.rs', 'assert!(x);', []],
+  ])('that deletes %s with the line %s: %j', (file, line, reasons) => {
+    const text = `diff --git a/${file} b/${file}\ndeleted file mode 100644\n--- a/${file}\n+++ /dev/null\n@@ -1 +0,0 @@\n-${line}\n`;
+    expect(weakenedParts(text).map(({ reason }) => reason)).toEqual(reasons);
   });
 
   test.each([
