@@ -53,10 +53,13 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
   return null;
 }
 
-/** Returns the waiting calls for which the rules ask people, without those that a stored decision names. */
-export function behind({ calls, grants }: Pick<Run, 'calls' | 'grants'>): readonly OpenCall[] {
+/** Returns the waiting calls that need an approval, without those that a stored decision names. */
+export function behind(
+  { calls, grants }: Pick<Run, 'calls' | 'grants'>,
+  state: Pick<RunState, 'unknown'>,
+): readonly OpenCall[] {
   const answered = new Set(grants.map(({ call }) => call));
-  return calls.filter((call) => isWaiting(call) && call.verdict === 'ask' && !answered.has(call.id));
+  return calls.filter((call) => isWaiting(call) && needsYes({ state }, call, call.verdict) && !answered.has(call.id));
 }
 
 /** True when a call waits until the calls before it are decided. */
@@ -345,7 +348,7 @@ const EQUAL_CALLS = 3;
  * an unknown outcome, unless the call is repeatable.
  */
 function needsYes(
-  { state }: RunDecision,
+  { state }: { readonly state: Pick<RunState, 'unknown'> },
   { approved, digest, repeatable }: OpenCall,
   verdict: RequestedCall['verdict'],
 ): boolean {
@@ -353,13 +356,13 @@ function needsYes(
 }
 
 function ask(decision: RunDecision, { id: call, tool, digest, source, words, alone }: OpenCall): void {
-  const { run, at } = decision;
+  const { run, state, at } = decision;
   const [requestedAt, expiresAt] = [at, untilOf(decision)];
   // What survives a restart: the call itself (`true`), or only the decision, for an equal call (`answer`).
   const outlives = source === 'conch' && run.type !== 'background' ? (true as const) : ('answer' as const);
   const lasting = words?.about?.answer === undefined ? { lasting: outlives } : {};
   const asked = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };
-  const same = behind(run).filter((each) => each.digest === digest);
+  const same = behind(run, state).filter((each) => each.digest === digest && each.verdict === 'ask');
   const others = alone === true ? [] : same.flatMap((each) => (each.alone === true ? [] : [each.id]));
   const approval = { ...asked, detached: false, ...(others.length > 0 ? { others } : {}), ...lasting };
   decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });

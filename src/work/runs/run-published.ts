@@ -178,16 +178,19 @@ export function aboutOf(
   const allowed = unknown.includes(digest) ? CUT_SHORT : CHANGED;
   const why = verdict === 'allow' ? allowed : words.about.why;
   const denyOnly = source === 'agent' && words.about.answer === undefined ? ({ denyOnly: true } as const) : {};
-  const more = { ...denyOnly, ...countsOf(run, others) };
+  const more = { ...denyOnly, ...countsOf(run, { unknown }, others) };
   return { about: { ...words.about, why, run: run.id, step: run.turn, steps: run.maxTurns, ...more } };
 }
 
 const CUT_SHORT = 'an identical call has an unknown outcome and may have worked';
 const CHANGED = 'the rules for it changed after the request';
 
-function countsOf(run: Run, others: RunApproval['others']): Pick<AboutCall, 'questions' | 'times'> {
-  const same = Array.isArray(others) ? others : [];
-  const next = behind(run).filter(({ id }) => !same.includes(id));
+function countsOf(
+  run: Run,
+  state: Pick<RunState, 'unknown'>,
+  same: NonNullable<RunApproval['others']> = [],
+): Pick<AboutCall, 'questions' | 'times'> {
+  const next = behind(run, state).filter(({ id }) => !same.includes(id));
   const questions = 1 + new Set(next.map(({ id, digest, alone }) => (alone === true ? id : digest))).size;
   return { ...(questions > 1 ? { questions } : {}), ...(same.length > 0 ? { times: 1 + same.length } : {}) };
 }

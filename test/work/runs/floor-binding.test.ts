@@ -178,6 +178,21 @@ describe('a call that needs an approval', () => {
     expect(await told({ words: { ...words, about: { ...about, answer: 'done' } } })).not.toHaveProperty('denyOnly');
   });
 
+  test('counts the calls that wait behind it, also one that needs approval after an unknown outcome', async () => {
+    const bound = await new Bound().begins();
+    const words = { title: 'w', detail: '', about: { tool: 'edit', folder: null, why: 'x', says: null } };
+    const same = { digest: 'same', verdict: 'allow', words } as const;
+    await bound.requests('a', same);
+    await bound.run({ type: 'CLAIM', call: 'a', digest: 'same', verdict: 'allow' });
+    await bound.run({ type: 'SETTLE', call: 'a', status: 'error', output: null, duration: null, code: 'UNKNOWN' });
+    await bound.requests('b', { words });
+    await bound.requests('c', { ...same, waits: true });
+    await bound.requests('d', { words, verdict: 'allow', waits: true });
+    await bound.answers('reject');
+    await bound.requests('e', { words });
+    expect(openQuestion(bound.hall)?.about).toMatchObject({ questions: 2 });
+  });
+
   test("runs after a person's approval, and its turn continues", async () => {
     const bound = await new Bound().begins();
     await bound.requests('a');
