@@ -82,6 +82,20 @@ test.each<readonly [string, Partial<Crew>]>([
   await work.release();
 });
 
+test('frees the repository when git fails while a crew is opened, and while it is closed', async () => {
+  const { root, env, shim, open } = scene();
+  const tickets = async (repository: Repository) => {
+    await repository.git(['cat-file', '-e', 'missing']);
+    throw new Error('impossible: git found a missing object');
+  };
+  await expect(opened({ repo: root }, { env, tickets })).rejects.toThrow('git cat-file failed');
+  const failing = shim('case "$*" in *"worktree remove"*) exit 1;; esac; exec "$GIT" "$@"');
+  const { work } = await opened({ repo: root }, { env: failing });
+  await expect(open()).rejects.toThrow('Another Conch');
+  await work.release();
+  await open();
+});
+
 test('closes a merged ticket after a crash also when only the working copy has its file', async () => {
   const tickets = async (repository: Repository) => filesTickets(repository, '.tickets');
   const { work, root, git } = await opened({}, { tickets });
