@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import type { AgentConfig, ChannelConfig, Config, CrewConfig } from '../../config/config.ts';
 import { channelIn, seatSettingsOf } from '../../config/config.ts';
 import { defined } from '../../lib/defined.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
 import type { Meant, ReactionKind } from '../../adapters/port.ts';
@@ -82,9 +83,14 @@ export class CrewHost {
   /** Why a crew is not open, in words for people. */
   readonly #closed = new Map<string, string>();
   readonly #begun = new Map<string, boolean>();
-  /** The configuration with which each crew was opened, or could not be opened, as JSON. */
-  readonly #opened = new Map<string, string>();
-  #opening: Promise<void> = Promise.resolve();
+  /** The configuration with which each crew was opened, or could not be opened: as JSON, and its repository. */
+  readonly #opened = new Map<string, { readonly plan: string; readonly repo: string }>();
+  /** Changes of each crew. A crew waits for the jobs of another crew only if that one leaves its new repository. */
+  readonly #changes = new Map<string, Promise<void>>();
+  /** By repository: resolves when the last crew that closed there has left it. */
+  readonly #leaving = new Map<string, Promise<void>>();
+  /** Opens one crew at a time: of two crews in one repository, the first of the configuration works there. */
+  readonly #opens = new KeyedQueue<'open'>();
   /** Resolves when the crews were opened once, or when Conch stops before that. `null` afterwards. */
   #unopened: PromiseWithResolvers<void> | null = Promise.withResolvers<void>();
   #isStopped = false;
@@ -241,16 +247,25 @@ export class CrewHost {
    * Opens the crews that the configuration has added or changed and those that could not be opened before. Closes those
    * that it no longer has. A changed crew goes on with its workers when its jobs under way have ended.
    */
-  begin(): Promise<void> {
-    this.#opening = this.#opening.then(() => this.#openChanged()).finally(() => this.#endWaits());
-    return this.#opening;
+  async begin(): Promise<void> {
+    const crews = this.#ports.config().crews.map(({ id }) => id);
+    for (const id of new Set([...this.#opened.keys(), ...crews]))
+      this.#changes.set(
+        id,
+        (this.#changes.get(id) ?? Promise.resolve()).then(() => this.#openChanged(id)),
+      );
+    try {
+      await Promise.all(this.#changes.values());
+    } finally {
+      this.#endWaits();
+    }
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#endWaits();
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop()));
-    await this.#opening;
+    await Promise.all(this.#changes.values());
   }
 
   #endWaits(): void {
@@ -258,21 +273,21 @@ export class CrewHost {
     this.#unopened = null;
   }
 
-  async #openChanged(): Promise<void> {
+  async #openChanged(id: string): Promise<void> {
     const config = this.#ports.config();
-    const { crews } = config;
-    const plans = new Map(crews.map((crew) => [crew.id, JSON.stringify([crew, reviewWaitMs(config, crew.channel)])]));
-    for (const [id, plan] of this.#opened) {
-      if (plans.get(id) === plan && !this.#closed.has(id)) continue;
-      const runner = this.#runners.get(id);
-      for (const map of [this.#runners, this.#closed, this.#opened]) map.delete(id);
-      await runner?.stop();
-    }
-    for (const crew of crews) {
-      if (this.#isStopped || this.#opened.has(crew.id)) continue;
-      this.#opened.set(crew.id, plans.get(crew.id) ?? '');
-      await this.#open(crew);
-    }
+    const crew = config.crews.find((each) => each.id === id);
+    const plan = crew === undefined ? '' : JSON.stringify([crew, reviewWaitMs(config, crew.channel)]);
+    const before = this.#opened.get(id);
+    if (before?.plan === plan && !this.#closed.has(id)) return;
+    const left = this.#runners.get(id)?.stop();
+    for (const map of [this.#runners, this.#closed, this.#opened]) map.delete(id);
+    if (before !== undefined && left !== undefined) this.#leaving.set(before.repo, left);
+    await left;
+    if (crew === undefined) return;
+    await this.#leaving.get(crew.repo);
+    if (this.#isStopped) return;
+    this.#opened.set(id, { plan, repo: crew.repo });
+    await this.#opens.run('open', () => this.#open(crew));
   }
 
   /** Calls the listener with the facts of every change of a crew. */

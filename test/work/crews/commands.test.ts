@@ -2,9 +2,22 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { lockFile } from '../../../src/engine/lock.ts';
 import { Threads } from '../../../src/runtime/thread-registry.ts';
 import { until } from '../reviews/stage.ts';
-import { CHANNEL, add, finished, git, mainTickets, opened, repository, stage, ticketText } from './stage.ts';
+import {
+  CHANNEL,
+  add,
+  finished,
+  git,
+  mainTickets,
+  opened,
+  playedBy,
+  repository,
+  stage,
+  stageOf,
+  ticketText,
+} from './stage.ts';
 import type { Work } from './played.ts';
 
 type Room = Awaited<ReturnType<typeof stage>>;
@@ -174,6 +187,50 @@ describe('a crew that is changed in turnConfig.json while Conch runs', () => {
     expect(room.app.crews.state('web')?.workers.map(({ name }) => name)).toEqual(['A', 'B']);
     expect(await room.command('/crew cleanup A')).toMatchObject({ ok: true });
     expect(room.broken).toEqual([]);
+  });
+
+  /** A room with the crews "web", whose tests of main last until `end` is called, and "shop". */
+  async function testing() {
+    const folder = mkdtempSync(join(tmpdir(), 'conch-crew-job-'));
+    const [begun, ended] = [join(folder, 'begun'), join(folder, 'ended')];
+    const backend = { kind: 'command', command: 'unused' };
+    const shop = { id: 'shop', repo: repository({}), channel: 'console:shop', backend, workers: 1 };
+    const room = await stageOf({
+      repo: one(),
+      crew: { test: `touch ${begun}; while [ ! -e ${ended} ]; do sleep 0.05; done` },
+      others: [shop],
+      config: { channels: [CHANNEL, 'console:shop'].map((id) => ({ id, agents: ['pm'] })) },
+      backends: playedBy(() => 'DONE'),
+    });
+    await room.command('/crew run');
+    await until(() => existsSync(begun));
+    const steps = (crew: string) => room.app.crews.state(crew)?.settings?.maxSteps;
+    return { room, shop, steps, end: () => writeFileSync(ended, '') };
+  }
+
+  test('does not wait for the jobs of other changed crews', async () => {
+    const { room, shop, steps, end } = await testing();
+    for (const maxSteps of [7, 8]) {
+      await room.reload({ maxSteps: 9 }, [{ ...shop, maxSteps }]);
+      await until(() => steps('shop') === maxSteps);
+    }
+    expect(steps('web')).toBe(20);
+    end();
+    await until(() => steps('web') === 9);
+  });
+
+  test('takes the repository of another crew when that one has left it', async () => {
+    const { room, shop, steps, end } = await testing();
+    await room.reload({ repo: '/nowhere' }, [{ ...shop, repo: room.repo, maxSteps: 7 }]);
+    const hasLeft = (): boolean => {
+      const lock = lockFile(join(shop.repo, '.git/conch.lock'));
+      lock?.release();
+      return lock !== null;
+    };
+    await until(hasLeft);
+    end();
+    await until(() => steps('shop') === 7);
+    expect(await room.command('/crew ps', shop.channel)).toMatchObject({ ok: true });
   });
 
   test('moves to another repository, whose tickets it takes', async () => {

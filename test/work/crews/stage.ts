@@ -113,7 +113,7 @@ export async function stageOf({
     textLimit: () => 4_000,
     words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), (id) => id, repeat),
   });
-  const configOf = (changed: object) =>
+  const configOf = (changed: object, beside = others) =>
     load(
       {
         turnConfig: { coalesceMs: 0, receipts: false },
@@ -131,7 +131,7 @@ export async function stageOf({
             test: '! grep -q broken list.txt',
             ...changed,
           },
-          ...others,
+          ...beside,
         ],
       },
       { CONCH_DATA_DIR: dataDir },
@@ -161,8 +161,8 @@ export async function stageOf({
     shown,
     broken,
     repo,
-    /** Changes the configuration of the crew while the program runs. */
-    reload: (changed: object) => app.reload(configOf({ ...crew, ...changed })),
+    /** Changes the configuration of the crew, and the crews beside it, while the program runs. */
+    reload: (changed: object, beside = others) => app.reload(configOf({ ...crew, ...changed }, beside)),
     command: (line: string, channel = CHANNEL, drawnFor?: string, by = ann) =>
       intake().command(channel, by, line, drawnFor),
     amend: (id: string) => intake().amend({ change: 'deleted', id, channel: CHANNEL }),
