@@ -240,10 +240,15 @@ export class Reviews {
     return { ...work, folder: place };
   }
 
-  /** Deletes the stored work of a review. */
-  #forget({ id, primary }: Review): void {
+  /**
+   * Deletes the stored work of a review. For a ticket, deletes that of all its reviews, also of reviews in earlier
+   * assignments that never began. Their ids differ in the part of the session.
+   */
+  #forget({ id, primary, ticket }: Review): void {
     const folder = this.#ports.folderOf(primary);
-    if (folder !== null) this.#clearWith(dropWork(this.#ports.env, folder, `${refsOf(this.#ports, id)}/*`));
+    const [, thread] = (ticket === undefined ? null : /^(.*)-[0-9a-f]{8}-\d+$/.exec(id)) ?? [];
+    const refs = thread === undefined ? refsOf(this.#ports, id) : `${refsOf(this.#ports, thread)}-${SESSION}-*`;
+    if (folder !== null) this.#clearWith(dropWork(this.#ports.env, folder, `${refs}/*`));
   }
 
   /**
@@ -293,3 +298,6 @@ export class Reviews {
     if (state !== null) this.#alarm.noLaterThan(reviewMachine.nextDeadline(state));
   }
 }
+
+/** Matches the part of a session in the id of a ticket's review, in patterns of git. */
+const SESSION = '[0-9a-f]'.repeat(8);

@@ -25,6 +25,25 @@ const addsOne: Work = (folder, _turn, step) => {
 };
 
 describe('a crew whose work is reviewed', () => {
+  test("deletes stored work of reviews in the ticket's earlier assignments, and of no other ticket", async () => {
+    const repo = one();
+    const stored = (): string => git(repo, 'for-each-ref', '--format=%(refname)', 'refs/conch/review');
+    let other = '';
+    const room = await stage(
+      repo,
+      pair(addsOne, () => {
+        const [, thread = ''] = /^(.*)-[0-9a-f]{8}-1\//.exec(stored()) ?? [];
+        other = `${thread}-0-deadbeef-1/0`;
+        for (const ref of [other, `${thread}-deadbeef-1/0`]) git(repo, 'update-ref', ref, 'main');
+        return 'PASS';
+      }),
+      REVIEW,
+    );
+    await room.command('/crew run');
+    await finished(room, 1);
+    await expect.poll(stored).toBe(other);
+  });
+
   test('merges work that the reviewer passes', async () => {
     const seen: string[] = [];
     const room = await stage(
