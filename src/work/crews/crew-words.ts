@@ -144,9 +144,9 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   const worker = findWorker(crew, fact.worker);
   if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
   if (worker === undefined || worker.ticket === null) return null;
-  const said = wordsOf(crew, worker, fact);
-  if (said === null) return null;
   const { id, thread } = worker.ticket;
+  const said = wordsOf(fact.type, fact, { crew, worker, id });
+  if (said === null) return null;
   const [about, text] = said;
   return {
     ticket: id,
@@ -241,118 +241,101 @@ function keptLine(crew: Crew, { ticket, kept, worker, branch }: CrewFactOf<'work
   return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} ${where}${place}` };
 }
 
-function wordsOf(crew: Crew, worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
-  const { name, stepCount, maxSteps } = worker;
-  const ticket = worker.ticket?.id ?? '';
-  switch (fact.type) {
-    case 'ticketAssigned':
-      return [COURSE, `◐ ${name} takes ${ticket}: ${fact.ticket.title}`];
-    case 'stepBegun':
-      if (worker.meeting === undefined)
-        return [COURSE, `● ${name} works on ${ticket}, step ${stepCount} of ${maxSteps}`];
-      return [COURSE, `⚔ ${name} on ${ticket} meets ${worker.meeting.otherWorker} on ${worker.meeting.ticket}`];
-    case 'errorExplained':
-      return [COURSE, `● ${name} on ${ticket}, error ${worker.errors} in a row: ${fact.why}`];
-    case 'errorCounted':
-      return [
-        COURSE,
-        `${fact.retryAt === null ? '!' : '●'} ${name} on ${ticket}: error ${fact.errors} in a row: ${fact.why}`,
-      ];
-    case 'tested':
-      return ['tests', `${VERDICTS[fact.verdict]} for ${ticket}`];
-    case 'reviewBegun':
-      return ['review', `🔁 The work of ${ticket} is reviewed`];
-    case 'reviewOver':
-      return ['review', `${fact.passed ? '✓' : '✗'} The review of ${ticket} ${fact.passed ? 'passed' : fact.why}`];
-    case 'reviewCut':
-      return ['review', `⏭ ${ticket} is to be merged without its review, as ${fact.by} decided`];
-    case 'discovered':
-      return [`note ${shortDigest(fact.text)}`, `💡 ${name} on ${ticket} found out: ${fact.text}`];
-    case 'ticketProposed':
-      return [`proposal ${fact.id}`, proposalText({ ...fact, worker: name })];
-    case 'waited':
-    case 'voted':
-      // Enough votes end the question.
-      if (worker.waiting === null) return null;
-      return [questionAbout(worker), `${ticket}: ${workerQuestion(crew, worker)}`];
-    case 'workerMoved':
-      return fact.to === 'stuck'
-        ? [
-            'stuck',
-            `! ${name} is stuck on ${ticket}: ${withFullStop(fact.trigger)} /crew retry ${name} tries again, /crew kill ${name} resets it`,
-          ]
-        : null;
-    default:
-      return mergeWords(worker, fact) ?? endWords(worker, fact);
-  }
+/** A line about a worker's ticket: its `about` in `TicketLine`, and its text. */
+type Words = readonly [about: string, text: string];
+/** `id`: the id of the worker's ticket. */
+type Subject = { readonly crew: Crew; readonly worker: Worker; readonly id: string };
+type WordsOfFacts = { readonly [T in CrewFact['type']]?: (fact: CrewFactOf<T>, subject: Subject) => Words | null };
+
+function wordsOf<T extends CrewFact['type']>(type: T, fact: CrewFactOf<T>, subject: Subject): Words | null {
+  return WORDS[type]?.(fact, subject) ?? null;
 }
 
-function mergeWords(worker: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
-  const { name, work } = worker;
-  const ticket = worker.ticket?.id ?? '';
-  switch (fact.type) {
-    case 'votesVoided':
-      return [
-        `votes ${fact.tip}`,
-        `${ticket}: there is a new commit, so ${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} no longer ${fact.votes === 1 ? 'counts' : 'count'}`,
-      ];
-    case 'mergeAsked':
-      return fact.at === undefined || work === null
-        ? null
-        : [
-            'merge',
-            `⏳ ${ticket} is merged at ${utcSecond(fact.at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
-          ];
-    case 'mergeDue':
-      return ['merge', `✓ The merge of ${ticket} begins: nobody held it`];
-    case 'mergeHeld':
-      return ['merge', `✋ The merge of ${ticket} is held by ${fact.by}`];
-    case 'conflicted':
-      return [
-        'merge',
-        `⚔ ${ticket} conflicts with main in ${fact.files.join(', ')}${worker.status === 'stuck' ? '' : `; ${name} resolves it`} (round ${fact.round})`,
-      ];
-    case 'meetingCalled': {
-      const { ticket: other, otherWorker, hunks } = fact;
-      const who = `${name} on ${ticket} and ${otherWorker} on ${other}`;
-      const how = `Write here to take part. To end it: /crew answer ${name} continue`;
-      const code = `\`\`\`\n${hunks.replaceAll('```', "'''")}\n\`\`\``;
-      return [`meeting ${other}`, `⚔ ${who} meet here about the conflict. ${how}\n${code}`];
-    }
-    case 'meetingOver': {
-      const about = `agreed ${worker.met?.at(-1)?.ticket ?? ''}`;
-      if (fact.agreed === '') return [about, `⚔ The meeting about ${ticket} ended without an agreement: ${fact.why}`];
-      return [about, `🤝 ${ticket}: the meeting agreed: ${fact.agreed}`];
-    }
-    case 'mergeDropped':
-      return ['merge', `↩ ${ticket} was not merged: ${fact.why}`];
-    case 'merged':
-      return ['merge', mergedWords(worker, fact.commit)];
-    default:
-      return null;
-  }
+const WORDS: WordsOfFacts = {
+  ticketAssigned: ({ ticket }, { worker, id }) => [COURSE, `◐ ${worker.name} takes ${id}: ${ticket.title}`],
+  stepBegun: (_fact, { worker: { name, meeting, stepCount, maxSteps }, id }) => {
+    if (meeting === undefined) return [COURSE, `● ${name} works on ${id}, step ${stepCount} of ${maxSteps}`];
+    return [COURSE, `⚔ ${name} on ${id} meets ${meeting.otherWorker} on ${meeting.ticket}`];
+  },
+  errorExplained: ({ why }, { worker, id }) => [
+    COURSE,
+    `● ${worker.name} on ${id}, error ${worker.errors} in a row: ${why}`,
+  ],
+  errorCounted: ({ retryAt, errors, why }, { worker, id }) => [
+    COURSE,
+    `${retryAt === null ? '!' : '●'} ${worker.name} on ${id}: error ${errors} in a row: ${why}`,
+  ],
+  tested: ({ verdict }, { id }) => ['tests', `${VERDICTS[verdict]} for ${id}`],
+  reviewBegun: (_fact, { id }) => ['review', `🔁 The work of ${id} is reviewed`],
+  reviewOver: ({ passed, why }, { id }) => [
+    'review',
+    `${passed ? '✓' : '✗'} The review of ${id} ${passed ? 'passed' : why}`,
+  ],
+  reviewCut: ({ by }, { id }) => ['review', `⏭ ${id} is to be merged without its review, as ${by} decided`],
+  discovered: ({ text }, { worker, id }) => [
+    `note ${shortDigest(text)}`,
+    `💡 ${worker.name} on ${id} found out: ${text}`,
+  ],
+  ticketProposed: (fact, { worker }) => [`proposal ${fact.id}`, proposalText({ ...fact, worker: worker.name })],
+  waited: (_fact, subject) => questionWords(subject),
+  voted: (_fact, subject) => questionWords(subject),
+  workerMoved: ({ to, trigger }, { worker: { name }, id }) =>
+    to === 'stuck'
+      ? [
+          'stuck',
+          `! ${name} is stuck on ${id}: ${withFullStop(trigger)} /crew retry ${name} tries again, /crew kill ${name} resets it`,
+        ]
+      : null,
+  votesVoided: ({ tip, votes }, { id }) => [
+    `votes ${tip}`,
+    `${id}: there is a new commit, so ${counted(votes, 'vote')} for ${tip.slice(0, 10)} no longer ${votes === 1 ? 'counts' : 'count'}`,
+  ],
+  mergeAsked: ({ at }, { worker: { name, work }, id }) =>
+    at === undefined || work === null
+      ? null
+      : [
+          'merge',
+          `⏳ ${id} is merged at ${utcSecond(at)}: ${sizeWords(work)}. /crew hold ${name} to hold it · /crew merge ${name} to merge it now`,
+        ],
+  mergeDue: (_fact, { id }) => ['merge', `✓ The merge of ${id} begins: nobody held it`],
+  mergeHeld: ({ by }, { id }) => ['merge', `✋ The merge of ${id} is held by ${by}`],
+  conflicted: ({ files, round }, { worker: { name, status }, id }) => [
+    'merge',
+    `⚔ ${id} conflicts with main in ${files.join(', ')}${status === 'stuck' ? '' : `; ${name} resolves it`} (round ${round})`,
+  ],
+  meetingCalled: ({ ticket: other, otherWorker, hunks }, { worker: { name }, id }) => {
+    const who = `${name} on ${id} and ${otherWorker} on ${other}`;
+    const how = `Write here to take part. To end it: /crew answer ${name} continue`;
+    const code = `\`\`\`\n${hunks.replaceAll('```', "'''")}\n\`\`\``;
+    return [`meeting ${other}`, `⚔ ${who} meet here about the conflict. ${how}\n${code}`];
+  },
+  meetingOver: ({ agreed, why }, { worker: { met }, id }) => {
+    const about = `agreed ${met?.at(-1)?.ticket ?? ''}`;
+    if (agreed === '') return [about, `⚔ The meeting about ${id} ended without an agreement: ${why}`];
+    return [about, `🤝 ${id}: the meeting agreed: ${agreed}`];
+  },
+  mergeDropped: ({ why }, { id }) => ['merge', `↩ ${id} was not merged: ${why}`],
+  merged: ({ commit }, { worker }) => ['merge', mergedWords(worker, commit)],
+  pullOpened: ({ url }, { id }) => ['merge', `⇄ ${id} waits in the pull request ${url}`],
+  pullReturned: ({ round }, { worker: { pull }, id }) => [
+    'merge',
+    `↩ The pull request of ${id} needs more (round ${round}): ${pull?.url ?? ''}`,
+  ],
+  leaving: ({ why, words }, { worker: { name, pull }, id }) => {
+    const open = pull === undefined ? '' : `. Its pull request stays open: ${pull.url}`;
+    if (why === 'merged') return [COURSE, `✓ ${name} has finished ${id}`];
+    return [COURSE, `${why === 'unchanged' ? '✓' : '○'} ${name} leaves ${id}: ${words}${open}`];
+  },
+};
+
+function questionWords({ crew, worker, id }: Subject): Words | null {
+  // Enough votes end the question.
+  return worker.waiting === null ? null : [questionAbout(worker), `${id}: ${workerQuestion(crew, worker)}`];
 }
 
 /** The line that says that a worker's ticket is merged. */
 export function mergedWords({ ticket, stepCount }: Pick<Worker, 'ticket' | 'stepCount'>, commit: string): string {
   return `✓ ${ticket?.id ?? ''} is merged as ${commit.slice(0, 10)} (${counted(stepCount, 'step')})`;
-}
-
-function endWords({ name, ticket, pull }: Worker, fact: CrewFact): readonly [about: string, text: string] | null {
-  const id = ticket?.id ?? '';
-  switch (fact.type) {
-    case 'pullOpened':
-      return ['merge', `⇄ ${id} waits in the pull request ${fact.url}`];
-    case 'pullReturned':
-      return ['merge', `↩ The pull request of ${id} needs more (round ${fact.round}): ${pull?.url ?? ''}`];
-    case 'leaving': {
-      const open = pull === undefined ? '' : `. Its pull request stays open: ${pull.url}`;
-      if (fact.why === 'merged') return [COURSE, `✓ ${name} has finished ${id}`];
-      return [COURSE, `${fact.why === 'unchanged' ? '✓' : '○'} ${name} leaves ${id}: ${fact.words}${open}`];
-    }
-    default:
-      return null;
-  }
 }
 
 /** The agreement of a meeting, as a note for both tickets. A repeated call gives the same text. */
@@ -398,68 +381,42 @@ export const PROPOSALS_FULL = `${MOST_PROPOSALS} proposed tickets wait for peopl
 
 /** A fact about a worker as a line of its ticket's log; `null` for facts that the log leaves out. */
 export function factLine(fact: CrewFact): string | null {
-  switch (fact.type) {
-    case 'workerMoved':
-      return `${fact.from} → ${fact.to}: ${fact.trigger}`;
-    case 'stepAsked':
-      return `step asked: ${fact.kind}${fact.about === '' ? '' : `\n${fact.about}`}`;
-    case 'errorCounted':
-      return `error ${fact.errors}: ${fact.why}`;
-    case 'errorExplained':
-      return fact.why;
-    case 'sessionRenewed':
-    case 'stepPutBack':
-      return `the step is repeated: ${fact.why}`;
-    case 'discovered':
-      return `found out: ${fact.text}`;
-    case 'tested':
-      return `tests ${fact.verdict}${fact.output === '' ? '' : `\n${fact.output}`}`;
-    case 'reviewBegun':
-      return `review of commit ${fact.work.commit ?? fact.work.tree}`;
-    case 'reviewOver':
-      return `review ${fact.passed ? 'passed' : 'did not pass'}: ${fact.why}`;
-    case 'reviewCut':
-      return `${fact.by} did not wait for the review`;
-    case 'waited':
-      return `waits for people: ${fact.why}`;
-    case 'waitOver':
-      return `${fact.by} decided: ${fact.choice}`;
-    case 'pullOpened':
-      return `pull request ${fact.url} for ${fact.head.slice(0, 10)}`;
-    case 'pullReturned':
-      return `round ${fact.round} of the pull request\n${fact.about}`;
-    case 'pullClosed':
-      return fact.why;
-    case 'ticketProposed':
-      return `proposed ${fact.id}: ${fact.title}`;
-    case 'conflicted':
-      return `conflict in ${fact.files.join(', ')}, round ${fact.round}`;
-    case 'meetingCalled':
-      return `meeting with ${fact.otherWorker} on ${fact.ticket}`;
-    case 'meetingOver':
-      return fact.agreed === '' ? `meeting over: ${fact.why}` : `meeting agreed: ${fact.agreed}`;
-    case 'merged':
-      return `merged as ${fact.commit}`;
-    default:
-      return mergeLine(fact);
-  }
+  return logLineOf(fact.type, fact);
 }
 
-function mergeLine(fact: CrewFact): string | null {
-  switch (fact.type) {
-    case 'voted':
-      return `vote of ${fact.by} for ${fact.tip.slice(0, 10)}`;
-    case 'votesVoided':
-      return `${counted(fact.votes, 'vote')} for ${fact.tip.slice(0, 10)} void: there is a new commit`;
-    case 'mergeAsked':
-      return fact.at === undefined ? null : `merge announced for ${utcSecond(fact.at)}`;
-    case 'mergeHeld':
-      return `merge held by ${fact.by}`;
-    case 'mergeStarted':
-      return fact.lands === true ? null : `merge of ${fact.tip.slice(0, 10)} into ${fact.main.slice(0, 10)}`;
-    case 'mergeDropped':
-      return `not merged: ${fact.why}`;
-    default:
-      return null;
-  }
+function logLineOf<T extends CrewFact['type']>(type: T, fact: CrewFactOf<T>): string | null {
+  return LOG_LINES[type]?.(fact) ?? null;
 }
+
+type LogLines = { readonly [T in CrewFact['type']]?: (fact: CrewFactOf<T>) => string | null };
+
+const LOG_LINES: LogLines = {
+  workerMoved: ({ from, to, trigger }) => `${from} → ${to}: ${trigger}`,
+  stepAsked: ({ kind, about }) => `step asked: ${kind}${about === '' ? '' : `\n${about}`}`,
+  errorCounted: ({ errors, why }) => `error ${errors}: ${why}`,
+  errorExplained: ({ why }) => why,
+  sessionRenewed: ({ why }) => `the step is repeated: ${why}`,
+  stepPutBack: ({ why }) => `the step is repeated: ${why}`,
+  discovered: ({ text }) => `found out: ${text}`,
+  tested: ({ verdict, output }) => `tests ${verdict}${output === '' ? '' : `\n${output}`}`,
+  reviewBegun: ({ work }) => `review of commit ${work.commit ?? work.tree}`,
+  reviewOver: ({ passed, why }) => `review ${passed ? 'passed' : 'did not pass'}: ${why}`,
+  reviewCut: ({ by }) => `${by} did not wait for the review`,
+  waited: ({ why }) => `waits for people: ${why}`,
+  waitOver: ({ by, choice }) => `${by} decided: ${choice}`,
+  pullOpened: ({ url, head }) => `pull request ${url} for ${head.slice(0, 10)}`,
+  pullReturned: ({ round, about }) => `round ${round} of the pull request\n${about}`,
+  pullClosed: ({ why }) => why,
+  ticketProposed: ({ id, title }) => `proposed ${id}: ${title}`,
+  conflicted: ({ files, round }) => `conflict in ${files.join(', ')}, round ${round}`,
+  meetingCalled: ({ otherWorker, ticket }) => `meeting with ${otherWorker} on ${ticket}`,
+  meetingOver: ({ agreed, why }) => (agreed === '' ? `meeting over: ${why}` : `meeting agreed: ${agreed}`),
+  merged: ({ commit }) => `merged as ${commit}`,
+  voted: ({ by, tip }) => `vote of ${by} for ${tip.slice(0, 10)}`,
+  votesVoided: ({ votes, tip }) => `${counted(votes, 'vote')} for ${tip.slice(0, 10)} void: there is a new commit`,
+  mergeAsked: ({ at }) => (at === undefined ? null : `merge announced for ${utcSecond(at)}`),
+  mergeHeld: ({ by }) => `merge held by ${by}`,
+  mergeStarted: ({ lands, tip, main }) =>
+    lands === true ? null : `merge of ${tip.slice(0, 10)} into ${main.slice(0, 10)}`,
+  mergeDropped: ({ why }) => `not merged: ${why}`,
+};
