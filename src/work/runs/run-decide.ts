@@ -2,7 +2,7 @@ import type { MachineDecision } from '../../engine/machine.ts';
 import type { Instant } from '../../lib/time.ts';
 import { MOST_TURNS, TURN_LIMITS, lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
-import { RUN_GUARDS, isListed } from './run-table.ts';
+import { RUN_GUARDS, isListed, isRunEvent } from './run-table.ts';
 import type { RunEventName } from './run-table.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import {
@@ -45,51 +45,51 @@ export function decideRun(state: RunState, command: RunCommand, at: Instant): Ma
 
 function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null {
   if (command.type === 'PAUSE' && isCutOff(decision, command)) return standAside(decision);
-  switch (command.type) {
-    case 'PAUSE':
-    case 'START':
-    case 'STEP':
-    case 'RESUME':
-    case 'ERROR':
-    case 'COMPLETE':
-    case 'ABORT':
-      return isListed(decision.state.status, command.type)
-        ? transition(decision, command)
-        : unlisted(decision, command);
-    case 'KEEP':
-      return keep(decision, command);
-    case 'REQUEST':
-      return requestCalls(decision, command);
-    case 'CLAIM':
-      return claimCall(decision, command);
-    case 'SETTLE':
-      return settleCall(decision, command);
-    case 'REPORT':
-      return reportCall(decision, command);
-    case 'TAINT':
-      return markSession(decision, command.label ?? 'untrusted', command.from) ? null : 'UNCHANGED';
-    case 'CLEANSE':
-      return cleanse(decision);
-    case 'WITHDRAW':
-      return withdrawCall(decision, command);
-    case 'DECIDE':
-      return decideApproval(decision, command);
-    case 'REVOKE':
-      return revoke(decision, command);
-    case 'ATTACH':
-      return attach(decision, command);
-    case 'LOST':
-      return lose(decision, command);
-    case 'RECOVER':
-      return recover(decision);
-    case 'STANDSTILL':
-      return delay(decision, command);
-    case 'SKIP_NUMBERS':
-      return skipNumbers(decision, command);
-    case 'TICK':
-      return tick(decision);
-  }
+  const { type } = command;
+  if (isRunEvent(type) && !isListed(decision.state.status, type)) return unlisted(decision, type);
+  return decide(type, command, decision);
 }
+
+function decide<T extends RunCommand['type']>(type: T, command: Of<T>, decision: RunDecision): RunRefusal | null {
+  return DECIDERS[type](decision, command);
+}
+
+type Deciders = {
+  readonly [T in RunCommand['type']]: (decision: RunDecision, command: Of<T>) => RunRefusal | null;
+};
+
+const DECIDERS: Deciders = {
+  START: start,
+  STEP: step,
+  PAUSE: (decision, { reason, context = null }) => {
+    pauseRun(decision, reason, context);
+    return null;
+  },
+  RESUME: resume,
+  ERROR: fail,
+  COMPLETE: complete,
+  ABORT: (decision, command) => {
+    if (command.while !== undefined && decision.state.status !== command.while) return 'AGENT_NOT_RUNNING';
+    abort(decision, command);
+    return null;
+  },
+  KEEP: keep,
+  REQUEST: requestCalls,
+  CLAIM: claimCall,
+  SETTLE: settleCall,
+  REPORT: reportCall,
+  TAINT: (decision, { label = 'untrusted', from }) => (markSession(decision, label, from) ? null : 'UNCHANGED'),
+  CLEANSE: cleanse,
+  WITHDRAW: withdrawCall,
+  DECIDE: decideApproval,
+  REVOKE: revoke,
+  ATTACH: attach,
+  LOST: lose,
+  RECOVER: recover,
+  STANDSTILL: delay,
+  SKIP_NUMBERS: skipNumbers,
+  TICK: tick,
+};
 
 function cleanse(decision: RunDecision): RunRefusal | null {
   if (decision.state.taint === undefined && decision.state.secret === undefined) return 'UNCHANGED';
@@ -110,33 +110,11 @@ function skipNumbers(decision: RunDecision, { by }: Of<'SKIP_NUMBERS'>): null {
 }
 
 /** Refuses an event that the specification's matrix does not list, with the specification's code. */
-function unlisted({ state }: RunDecision, { type }: Of<RunEventName>): RunRefusal {
+function unlisted({ state }: RunDecision, type: RunEventName): RunRefusal {
   if (type === 'START') return 'AGENT_ALREADY_RUNNING';
   return type === 'COMPLETE' && (state.status === 'idle' || state.status === 'completed')
     ? 'AGENT_NO_AVAILABLE_TASK'
     : 'AGENT_NOT_RUNNING';
-}
-
-function transition(decision: RunDecision, command: Of<RunEventName>): RunRefusal | null {
-  switch (command.type) {
-    case 'START':
-      return start(decision, command);
-    case 'STEP':
-      return step(decision, command);
-    case 'PAUSE':
-      pauseRun(decision, command.reason, command.context ?? null);
-      return null;
-    case 'RESUME':
-      return resume(decision, command);
-    case 'ERROR':
-      return fail(decision, command);
-    case 'COMPLETE':
-      return complete(decision, command);
-    case 'ABORT':
-      if (command.while !== undefined && decision.state.status !== command.while) return 'AGENT_NOT_RUNNING';
-      abort(decision, command);
-      return null;
-  }
 }
 
 /** Starts a run: rows 1 and 15 of the specification's table. */

@@ -31,6 +31,13 @@ const LISTED: Readonly<Record<RunStatus, readonly RunEventName[]>> = {
   completed: ['START'],
 };
 
+const EVENTS: ReadonlySet<string> = new Set(Object.values(LISTED).flat());
+
+/** Whether the type of a command is one of the specification's events. */
+export function isRunEvent(type: string): type is RunEventName {
+  return EVENTS.has(type);
+}
+
 /** Whether the specification's matrix has an X for an event in a state. */
 export function isListed(from: RunStatus, event: RunEventName): boolean {
   return LISTED[from].includes(event);
