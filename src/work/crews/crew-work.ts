@@ -416,20 +416,20 @@ class RepositoryWork implements CrewWork {
       await this.#fetchIfPossible();
       for (let times = 0; times < MOST_MOVES; times += 1) {
         const result = await this.#mergeOnce(ticket, order, started).catch(refusedForFile);
-        if (result.how !== 'moved') return result;
+        if (result.type !== 'MOVED') return result;
       }
-      return { how: 'moved' };
+      return { type: 'MOVED' };
     });
   }
 
-  async pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd> {
+  async pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd | null> {
     const pulls = this.#pulls;
     if (pulls === null) throw new Error('impossible: a pull request without a service');
     const base = (await remoteOf(this.#repository))?.branch ?? this.#plan.main;
     if (pull !== null) {
       const state = await pulls.look(pull.number, pull.head);
       const end = pullEnd(state, pull, { main: base, ticket });
-      if (end.how === 'merged') await this.#fetchIfPossible();
+      if (end?.type === 'PULL_MERGED') await this.#fetchIfPossible();
       // New commits of the worker are pushed to the same open pull request.
       if (state.state !== 'open' || pull.tip === tip) return end;
     }
@@ -444,7 +444,7 @@ class RepositoryWork implements CrewWork {
       if (error instanceof GitHubRefusal && error.status >= 400 && error.status < 500) return error.message;
       throw error;
     });
-    return typeof made === 'string' ? { how: 'refused', why: made } : { how: 'opened', head, ...made };
+    return typeof made === 'string' ? { type: 'REFUSED', why: made } : { type: 'PULLED', tip, head, ...made };
   }
 
   async clear(ticket: LeftTicket, { why, merged, goesOn }: LeftWork) {
@@ -699,13 +699,13 @@ class RepositoryWork implements CrewWork {
     const repository = this.#repository;
     const { main, tip, hasDiverged } = await mainState(repository);
     if (hasDiverged)
-      return { how: 'refused', why: `${repository.main} has commits that the merged work does not have` };
-    if (!(await started(tip))) return { how: 'moved' };
+      return { type: 'REFUSED', why: `${repository.main} has commits that the merged work does not have` };
+    if (!(await started(tip))) return { type: 'MOVED' };
     const earlier = await findMerge(repository, commit, { from: ticket.base, tip, main });
     if (earlier !== null) {
-      if (!(await started(tip, true))) return { how: 'moved' };
+      if (!(await started(tip, true))) return { type: 'MOVED' };
       if (this.#plan.push) await this.#push(earlier);
-      return { how: 'merged', commit: earlier };
+      return { type: 'MERGED', ticket: ticket.id, commit: earlier };
     }
     const { changes, cut } = await this.#changesOf(ticket, tip, commit);
     const made = await mergeCommit(repository, {
@@ -719,23 +719,26 @@ class RepositoryWork implements CrewWork {
     });
     switch (made.kind) {
       case 'nothing':
-        return { how: 'refused', why: 'main has this commit already, without a merge of the crew' };
+        return { type: 'REFUSED', why: 'main has this commit already, without a merge of the crew' };
       case 'conflict':
-        return { how: 'conflict', ...(await this.#conflictOf(made, ticket, { onto: tip, tip: commit })) };
+        return { type: 'CONFLICT', ...(await this.#conflictOf(made, ticket, { onto: tip, tip: commit })) };
       case 'refused':
-        return { how: 'refused', why: `the branch adds Conch’s instructions for the worker: ${made.files.join(', ')}` };
+        return {
+          type: 'REFUSED',
+          why: `the branch adds Conch’s instructions for the worker: ${made.files.join(', ')}`,
+        };
       case 'merged': {
         const dropped = [...made.dropped, ...cut];
         if (dropped.length > 0)
           this.#say(ticket, `not merged, because these files belong to tickets: ${dropped.join(', ')}`);
         const { verdict, output, count } = await this.#testIntegration(ticket, tip);
-        if (verdict === 'red') return { how: 'red', output, landed: await this.#landed(ticket.base, tip) };
+        if (verdict === 'red') return { type: 'MERGED_RED', output, landed: await this.#landed(ticket.base, tip) };
         const fewer = accepted ? null : this.#fewerTests(tip, count);
-        if (fewer !== null) return { how: 'refused', why: fewer, weakened: true };
+        if (fewer !== null) return { type: 'REFUSED', why: fewer, weakened: true };
         // A person may have removed the worker while the tests ran.
         const isOn =
           (await started(tip, true)) && (await this.#advance(ticket.id, { from: tip, to: made.commit, count }));
-        return isOn ? { how: 'merged', commit: made.commit } : { how: 'moved' };
+        return isOn ? { type: 'MERGED', ticket: ticket.id, commit: made.commit } : { type: 'MOVED' };
       }
     }
   }
@@ -838,10 +841,10 @@ class RepositoryWork implements CrewWork {
     ticket: Assigned,
     tip: string,
     pull: PullRequest | null,
-  ): Promise<string | Extract<PullEnd, { how: 'refused' }>> {
+  ): Promise<string | Extract<PullEnd, { type: 'REFUSED' }>> {
     const repository = this.#repository;
     const remote = await remoteOf(repository);
-    if (remote === null) return { how: 'refused', why: 'the repository has no remote to push the branch to' };
+    if (remote === null) return { type: 'REFUSED', why: 'the repository has no remote to push the branch to' };
     const { tip: main } = await mainState(repository);
     const base = (await repository.git(['merge-base', main, tip])).trim();
     const { changes, cut } = await this.#changesOf(ticket, base, tip);
@@ -854,7 +857,7 @@ class RepositoryWork implements CrewWork {
       at: ticket.at,
     });
     if (made.kind === 'refused')
-      return { how: 'refused', why: `the branch adds Conch’s instructions for the worker: ${made.files.join(', ')}` };
+      return { type: 'REFUSED', why: `the branch adds Conch’s instructions for the worker: ${made.files.join(', ')}` };
     const dropped = [...made.dropped, ...cut];
     if (dropped.length > 0)
       this.#say(ticket, `not in the pull request, because these files belong to tickets: ${dropped.join(', ')}`);
@@ -862,7 +865,7 @@ class RepositoryWork implements CrewWork {
     const refused = await this.#byConch(() => pushTo(repository, remote.name, order));
     return refused === null
       ? made.commit
-      : { how: 'refused', why: `the push of ${ticket.branch} was refused: ${refused}` };
+      : { type: 'REFUSED', why: `the push of ${ticket.branch} was refused: ${refused}` };
   }
 
   async #trailers(
@@ -1192,20 +1195,24 @@ class RepositoryWork implements CrewWork {
   }
 }
 
-/** Returns how a pull request ended, or what is new in it: each remark once, checks and conflicts once per commit. */
+/**
+ * Returns how a pull request ended, or what is new in it: each remark once, checks and conflicts once per commit.
+ * `null`: nothing is new.
+ */
 function pullEnd(
   { state, base, commit, remarks, red, conflicts }: PullState,
   { number, head, told }: PullRequest,
   { main, ticket }: { readonly main: string; readonly ticket: Assigned },
-): PullEnd {
-  if (state === 'closed') return { how: 'closed', number, why: `pull request #${number} was closed without a merge` };
+): PullEnd | null {
+  if (state === 'closed')
+    return { type: 'PULL_CLOSED', number, why: `pull request #${number} was closed without a merge` };
   if (state === 'merged' && (base !== main || commit === null))
-    return { how: 'closed', number, why: `pull request #${number} was merged into ${base}, not into ${main}` };
-  if (state === 'merged' && commit !== null) return { how: 'merged', number, commit };
+    return { type: 'PULL_CLOSED', number, why: `pull request #${number} was merged into ${base}, not into ${main}` };
+  if (state === 'merged' && commit !== null) return { type: 'PULL_MERGED', ticket: ticket.id, number, commit };
   const news = remarks.filter(({ id }) => !told.includes(id));
   const checks = red.length > 0 && !told.includes(`checks ${head}`) ? [`checks ${head}`] : [];
   const conflict = conflicts && !told.includes(`conflict ${head}`) ? [`conflict ${head}`] : [];
-  if (news.length + checks.length + conflict.length === 0) return { how: 'waiting' };
+  if (news.length + checks.length + conflict.length === 0) return null;
   const lines = [
     ...(conflict.length === 0 ? [] : [`Pull request #${number} conflicts with ${main}.`]),
     ...(checks.length === 0 ? [] : [`Checks of pull request #${number} are red: ${red.join(', ')}.`]),
@@ -1216,7 +1223,7 @@ function pullEnd(
   ];
   const kind = conflict.length === 0 ? 'step' : 'conflict';
   return {
-    how: 'returned',
+    type: 'PULL_RETURNED',
     number,
     kind,
     told: [...checks, ...conflict, ...news.map(({ id }) => id)],
@@ -1286,9 +1293,9 @@ function lastLines(output: string, lines = LINES_SHOWN): string {
   return more > 0 ? `… ${more} characters before this\n${last.slice(more).toWellFormed()}` : last;
 }
 
-function refusedForFile(error: unknown): { readonly how: 'refused'; readonly why: string } {
+function refusedForFile(error: unknown): { readonly type: 'REFUSED'; readonly why: string } {
   if (!(error instanceof FrontMatterError)) throw error;
-  return { how: 'refused', why: `the ticket's file on main cannot be closed: ${error.message}. Mend the file first` };
+  return { type: 'REFUSED', why: `the ticket's file on main cannot be closed: ${error.message}. Mend the file first` };
 }
 
 function closedName(ticket: string): string {

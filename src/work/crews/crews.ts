@@ -1,5 +1,4 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { defined } from '../../lib/defined.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
@@ -60,32 +59,14 @@ export type TestResult = {
  */
 export type Conflict = Required<Pick<CrewCommandOf<'CONFLICT'>, 'tip' | 'files' | 'landed' | 'hunks' | 'sides'>>;
 
-/**
- * How a merge ended. `landed`: commits of main since the branch began, at most the newest 20. `moved`: main moved, or
- * the crew refused to go on with the merge.
- */
-export type MergeEnd =
-  | { readonly how: 'merged'; readonly commit: string }
-  | ({ readonly how: 'conflict' } & Conflict)
-  | { readonly how: 'red'; readonly output: string; readonly landed: readonly string[] }
-  /** `weakened`: the merged tree reports fewer tests than main, or no number of tests. */
-  | { readonly how: 'refused'; readonly why: string; readonly weakened?: true }
-  | { readonly how: 'moved' };
+/** Commands about a worker, without its name. */
+type WorkerEnd<T extends CrewCommand['type']> = { readonly [K in T]: Omit<CrewCommandOf<K>, 'worker'> }[T];
 
-/** The result of opening or checking a pull request. `told`: ids of the comments, checks and conflicts in `about`. */
-export type PullEnd =
-  | { readonly how: 'opened'; readonly number: number; readonly url: string; readonly head: string }
-  | {
-      readonly how: 'returned';
-      readonly number: number;
-      readonly kind: 'step' | 'conflict';
-      readonly told: readonly string[];
-      readonly about: string;
-    }
-  | { readonly how: 'merged'; readonly number: number; readonly commit: string }
-  | { readonly how: 'closed'; readonly number: number; readonly why: string }
-  | { readonly how: 'refused'; readonly why: string }
-  | { readonly how: 'waiting' };
+/** The command that says how a merge ended. */
+export type MergeEnd = WorkerEnd<'MERGED' | 'CONFLICT' | 'MERGED_RED' | 'REFUSED' | 'MOVED'>;
+
+/** The command that says what became of a pull request. */
+export type PullEnd = WorkerEnd<'PULLED' | 'PULL_RETURNED' | 'PULL_MERGED' | 'PULL_CLOSED' | 'REFUSED'>;
 
 /** The repository and the tickets of a crew. Methods can be repeated after a crash. */
 export type CrewWork = {
@@ -132,8 +113,9 @@ export type CrewWork = {
   merge(ticket: Assigned, order: MergeOrder, started: MergeStarted): Promise<MergeEnd>;
   /**
    * Opens a pull request for a commit of the branch. With `pull`, checks that request, and pushes new commits to it.
+   * Resolves with `null` when there is nothing new.
    */
-  pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd>;
+  pull(ticket: Assigned, tip: string, pull: PullRequest | null): Promise<PullEnd | null>;
   /**
    * Stores uncommitted work under a private ref; also unmerged commits, when no next worker goes on from them. Then
    * removes the worktree, except when `why` is `killed`. A folder with files that is no worktree any more stays as it
@@ -648,46 +630,16 @@ export class CrewRunner {
       return refusal === null || refusal === 'UNCHANGED';
     };
     const order = { worker: name, tip: work.tip, accepted: accepted === work.tip };
-    const result = await this.#ports.work.merge(ticket, order, started);
-    switch (result.how) {
-      case 'merged':
-        return { type: 'MERGED', worker: name, ticket: ticket.id, commit: result.commit };
-      case 'conflict': {
-        const { how: _how, ...found } = result;
-        return { type: 'CONFLICT', worker: name, ...found };
-      }
-      case 'red':
-        return { type: 'MERGED_RED', worker: name, output: result.output, landed: [...result.landed] };
-      case 'refused':
-        return { type: 'REFUSED', worker: name, why: result.why, ...defined({ weakened: result.weakened }) };
-      case 'moved':
-        return { type: 'MOVED', worker: name };
-    }
+    return { ...(await this.#ports.work.merge(ticket, order, started)), worker: name };
   }
 
   async #pull({ name, work, pull }: Worker, ticket: Assigned): Promise<CrewCommand | null> {
     if (work === null) return null;
-    const { tip } = work;
-    const result = await this.#ports.work.pull(ticket, tip, pull ?? null);
-    const { how } = result;
-    switch (how) {
-      case 'opened':
-        return { type: 'PULLED', worker: name, tip, head: result.head, number: result.number, url: result.url };
-      case 'returned': {
-        const { number, kind, told, about } = result;
-        return { type: 'PULL_RETURNED', worker: name, number, kind, told: [...told], about };
-      }
-      case 'merged':
-        return { type: 'PULL_MERGED', worker: name, ticket: ticket.id, number: result.number, commit: result.commit };
-      case 'closed':
-        return { type: 'PULL_CLOSED', worker: name, number: result.number, why: result.why };
-      case 'refused':
-        return { type: 'REFUSED', worker: name, why: result.why };
-      case 'waiting':
-        await this.#pause(PULL_MS, (resume) => this.#pulls.set(name, resume));
-        this.#pulls.delete(name);
-        return null;
-    }
+    const end = await this.#ports.work.pull(ticket, work.tip, pull ?? null);
+    if (end !== null) return { ...end, worker: name };
+    await this.#pause(PULL_MS, (resume) => this.#pulls.set(name, resume));
+    this.#pulls.delete(name);
+    return null;
   }
 
   async #clear({ name, ticket, leaving, left, work, pull }: Worker): Promise<CrewCommand | null> {
