@@ -44,8 +44,10 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
     }
     case 'approvalGiven':
       return approved(crew, fact);
-    case 'paused':
-      return { ...crew, paused: pauseOf(fact), limits: crew.limits + (fact.budget ? 0 : 1) };
+    case 'paused': {
+      const { type: _type, ...paused } = fact;
+      return { ...crew, paused, limits: crew.limits + (fact.budget ? 0 : 1) };
+    }
     case 'pauseOver':
       return { ...crew, paused: null };
     case 'noted':
@@ -110,10 +112,6 @@ function approved(crew: Crew, { about, digest, allowed, by }: CrewFactOf<'approv
   if (asked === undefined) throw new Error(`impossible: nobody was asked for ${about} in ${crew.key}`);
   const base = allowed && crew.base?.verdict === 'red' ? null : crew.base;
   return { ...crew, base, approvals: withApproval(crew, { ...asked, allowed, by }) };
-}
-
-function pauseOf({ until, why, budget }: CrewFactOf<'paused'>): Crew['paused'] {
-  return { until, why, ...(budget === true ? { budget } : {}) };
 }
 
 function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>, at: Instant): Crew {
@@ -317,8 +315,9 @@ const EVOLUTION: Evolution = {
     next: 'recheck',
   }),
   reviewCut: (worker) => ({ ...changeReview(worker, (review) => ({ ...review, id: null })), next: null }),
-  waited: ({ landsAt: _landsAt, ...worker }, { for: reason, why, step }, at) => ({
-    ...(reason === 'held' ? withoutHold(worker) : worker),
+  waited: ({ landsAt: _landsAt, held, ...worker }, { for: reason, why, step }, at) => ({
+    ...worker,
+    ...(reason === 'held' ? {} : defined({ held })),
     waiting: { for: reason, why, since: at, ...defined({ step }) },
     step: null,
   }),
@@ -384,10 +383,6 @@ function workerAfter<T extends WorkerFact['type']>(
   { fact, at }: { readonly fact: CrewFactOf<T>; readonly at: Instant },
 ): Worker {
   return EVOLUTION[type](worker, fact, at);
-}
-
-function withoutHold({ held: _held, ...worker }: Worker): Worker {
-  return worker;
 }
 
 function withoutTold({ heard: known = [], telling = 0, ...worker }: Worker): Worker {

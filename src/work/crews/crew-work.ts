@@ -11,7 +11,7 @@ import type { Git, GitEnvironment } from '../../lib/git.ts';
 import { findSetup, setupEnvironment } from './checks/setup-files.ts';
 import type { SetupFile } from './checks/setup-files.ts';
 import { RUNNER_FILES, countTests, findRunners } from './checks/test-commands.ts';
-import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, runEnvironment, runMark } from './checks/slots.ts';
+import { BASE_RUN, BASE_SLOTS, FIRST_BASE_SLOT, TakenSlots, runEnvironment } from './checks/slots.ts';
 import type { RunPlace } from './checks/slots.ts';
 import { weakenedParts } from './checks/weakened.ts';
 import type { CrewApproval, Assigned, Crew, Proposal, PullRequest, WorktreeState } from './crew.ts';
@@ -492,7 +492,7 @@ class RepositoryWork implements CrewWork {
   }
 
   async endProcesses({ session }: Pick<Assigned, 'session'>): Promise<void> {
-    const own = runMark(this.#plan.marks, session);
+    const own = `${this.#plan.marks}${session}`;
     await this.#ports.endMarked((mark) => mark === own);
   }
 

@@ -92,7 +92,8 @@ export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRef
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'running') return 'CALL_NOT_PENDING';
   const outcome = code === UNKNOWN ? 'unknown' : 'known';
-  const result = { status, output, duration, code, outcome, refused: false, ...approvalOf(call) } as const;
+  const { approval } = call;
+  const result = { status, output, duration, code, outcome, refused: false, ...defined({ approval }) } as const;
   decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });
   goOnWithRun(decision);
   return null;
@@ -304,14 +305,10 @@ export function endCall(
   call: OpenCall,
   { code, outcome }: { readonly code: string; readonly outcome: 'known' | 'unknown' },
 ): void {
-  const { id, tool, source, status } = call;
+  const { id, tool, source, status, approval } = call;
   const refused = source === 'agent' && status === 'pending' && code !== LOST;
   const result = { status: 'error', output: null, duration: null, code, outcome, refused } as const;
-  decision.record({ type: 'callSettled', call: id, tool, ...result, ...approvalOf(call) });
-}
-
-function approvalOf({ approval }: OpenCall): Pick<OpenCall, 'approval'> {
-  return defined({ approval });
+  decision.record({ type: 'callSettled', call: id, tool, ...result, ...defined({ approval }) });
 }
 
 /**

@@ -22,19 +22,11 @@ export type RunPlace = Pick<Assigned, 'slot' | 'session'>;
 export const BASE_RUN = 'main';
 
 /**
- * Returns the value of `CONCH_RUN` for processes, by which Conch finds them. `run`: the id of a worker's session, or
- * `BASE_RUN`. `marks`: the prefix of this value for all processes of the crew.
- */
-export function runMark(marks: string, run: string): string {
-  return `${marks}${run}`;
-}
-
-/**
- * Returns the environment variables for a command: those of its slot, and `CONCH_RUN`. `marks`: the prefix of
- * `CONCH_RUN` for all processes of the crew.
+ * Returns the environment variables for a command: those of its slot, and `CONCH_RUN`, by which Conch finds its
+ * processes. `marks`: the prefix of `CONCH_RUN` for all processes of the crew.
  */
 export function runEnvironment(crew: { readonly id: string; readonly marks: string }, { slot, session }: RunPlace) {
-  return { ...slotEnvironment(crew.id, slot), [RUN_MARK]: runMark(crew.marks, session) };
+  return { ...slotEnvironment(crew.id, slot), [RUN_MARK]: `${crew.marks}${session}` };
 }
 
 /** The environment variables of a slot, which keep ports, databases and containers of different slots apart. */

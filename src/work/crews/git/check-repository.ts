@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { markedProcesses } from '../../../lib/marked-processes.ts';
 import type { MarkedProcess } from '../../../lib/marked-processes.ts';
-import { BASE_RUN, runMark } from '../checks/slots.ts';
+import { BASE_RUN } from '../checks/slots.ts';
 import type { Crew } from '../crew.ts';
 import { listKept } from './kept.ts';
 import { mainState } from './merge.ts';
@@ -44,7 +44,7 @@ export async function checkRepository(
     const count = (await unless(128, git(['rev-list', '--count', branch, `^${repository.main}`])))?.trim() ?? '?';
     problems.push(`A branch belongs to no worker: ${branch}, with ${count} commits that ${repository.main} lacks.`);
   }
-  const runs = new Set([BASE_RUN, ...held.map(({ ticket }) => ticket.session)].map((run) => runMark(marks, run)));
+  const runs = new Set([BASE_RUN, ...held.map(({ ticket }) => ticket.session)].map((run) => `${marks}${run}`));
   for (const found of markedProcesses()) {
     const isOurs = found.mark.startsWith(marks) || `${found.folder}/`.startsWith(`${folder}/`);
     if (isOurs && !runs.has(found.mark)) problems.push(strayWords(found));
