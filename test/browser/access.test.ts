@@ -72,6 +72,21 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     expect(await waiting.locator(REFUSED).count()).toBe(0);
   });
 
+  test('T78 a tab whose access ended connects when another tab opens a link', async () => {
+    const context = await browser.newContext();
+    const waiting = await context.newPage();
+    await waiting.goto(stage.link());
+    await waiting.locator(OPEN).waitFor();
+    await context.clearCookies();
+    await waiting.reload();
+    await waiting.locator(REFUSED).waitFor();
+    const page = await context.newPage();
+    await page.goto(stage.link());
+    await page.locator(OPEN).waitFor();
+    await waiting.locator(OPEN).waitFor();
+    expect(await waiting.locator(REFUSED).count()).toBe(0);
+  });
+
   test('T78 the cookie alone, as a server on another port can read it, gives no access', async () => {
     const context = await browser.newContext();
     const page = await context.newPage();

@@ -26,6 +26,8 @@ export async function letIn(): Promise<boolean> {
     wasRefused = !answer.ok;
     if (answer.ok) {
       kept = ((await answer.json()) as { readonly part: string }).part;
+      // The browser tells other tabs only of a changed text, and all sessions have the same secret.
+      store(STORED_AS, '');
       store(STORED_AS, kept);
     }
   }
@@ -36,10 +38,10 @@ export async function letIn(): Promise<boolean> {
   return !isRefused;
 }
 
-/** Calls `run` when another tab of this browser stores a new session secret. */
+/** Calls `run` when another tab of this browser got access by a link. */
 export function onLetIn(run: () => void): void {
-  addEventListener('storage', (event) => {
-    if (event.key === STORED_AS) run();
+  addEventListener('storage', ({ key: name, newValue }) => {
+    if (name === STORED_AS && newValue !== '') run();
   });
 }
 
