@@ -5,6 +5,7 @@ import { retry } from '../../lib/retry.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { addressedIn, isCommandLine } from '../../turns/text/recognition.ts';
+import { cutOff, splitText } from '../../turns/text/split.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
 import { parsedJson } from '../../lib/defined.ts';
@@ -194,6 +195,22 @@ export function typedCommand(text: string): string | null {
 /** Appends `about`, the id of the message that was replied to, to "!why" without an id. Other lines stay unchanged. */
 export function whyLine(line: string, about: string | null): string {
   return about !== null && /^[!/]\s*why$/i.test(line) ? `${line} ${about}` : line;
+}
+
+/** The most messages of one answer. Slack takes five answers to one command. */
+const MOST_PARTS = 5;
+/** Room for "… (cut off)" in the last message, in UTF-16 units. */
+const CUT_LENGTH = 12;
+
+/**
+ * Splits an answer to a command into at most five messages of at most `limit` UTF-16 units. The last one says when the
+ * rest is cut off.
+ */
+export function answerParts(text: string, limit: number): readonly string[] {
+  const parts = splitText(text, limit - CUT_LENGTH);
+  const last = parts[MOST_PARTS - 1];
+  if (last === undefined || parts.length === MOST_PARTS) return parts;
+  return [...parts.slice(0, MOST_PARTS - 1), cutOff(last)];
 }
 
 /**

@@ -16,9 +16,9 @@ import { failedText } from '../port.ts';
 import type { AdapterParts, Intake, Principal, ReactionKind } from '../port.ts';
 import { openingButton, questionOpened, reasonAsked, controlOf, isDrawable } from '../delivery/card.ts';
 import type { OpenedQuestion, Control } from '../delivery/card.ts';
-import { COMMAND_RULE, createDeduplicator, createFirstTime, whyLine } from '../delivery/inbound.ts';
+import { COMMAND_RULE, answerParts, createDeduplicator, createFirstTime, whyLine } from '../delivery/inbound.ts';
 import type { Deduplicator, FirstTime } from '../delivery/inbound.ts';
-import { EPHEMERAL, answerBody, cutTo, readCustomId, rowsOf, textFile, customId } from './content.ts';
+import { EPHEMERAL, TEXT_LIMIT, answerBody, cutTo, readCustomId, rowsOf, textFile, customId } from './content.ts';
 import type { PressedButton } from './content.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { channelId, chatError, platformChannel, rejectionOf, wordsOf } from './client.ts';
@@ -259,12 +259,19 @@ async function completionsFor(ports: InteractionPorts, interaction: Interaction)
 }
 
 async function show(ports: InteractionPorts, interaction: Interaction, answer: Shown): Promise<void> {
-  const route = Routes.webhookMessage(ports.self.applicationId, interaction.token, '@original');
+  const { rest, self } = ports;
   const { text, buttons = [], file } = answer;
+  const [first = '', ...others] = answerParts(text, TEXT_LIMIT);
   const components = buttons.length === 0 ? {} : { components: rowsOf(buttons) };
-  const body = { ...answerBody(text, { ephemeral: true }), ...components };
   const files = file === undefined ? {} : { files: [textFile(file)] };
-  await answered(ports, placeOf(interaction), () => ports.rest.patch(route, { body, auth: false, ...files }));
+  const whole = { body: { ...answerBody(first, { ephemeral: true }), ...components }, auth: false, ...files };
+  const original = Routes.webhookMessage(self.applicationId, interaction.token, '@original');
+  await answered(ports, placeOf(interaction), () => rest.patch(original, whole));
+  const route = Routes.webhook(self.applicationId, interaction.token);
+  for (const part of others) {
+    const more = { body: answerBody(part, { ephemeral: true }), auth: false };
+    await answered(ports, placeOf(interaction), () => rest.post(route, more));
+  }
 }
 
 async function answered(
@@ -333,19 +340,21 @@ async function runReaction(ports: Desk, { channel, message_id: id, kind, ...pers
   void reply(ports, { id, channel_id: platformChannel(channel) }, `${by.name}: ${answer.text}`);
 }
 
-/** Posts a reply to a message. Never rejects. The nonce keeps a repeated attempt from posting the reply twice. */
+/** Replies to a message. Never rejects. The nonce keeps a repeated attempt from posting a reply twice. */
 async function reply(
   ports: InteractionPorts,
   { id, channel_id: where }: Pick<MessagePayload, 'id' | 'channel_id'>,
   text: string,
 ): Promise<void> {
   const channel = channelId(where);
+  const route = Routes.channelMessages(where);
   const about = { message_reference: { message_id: id, fail_if_not_exists: false } };
-  const once = { nonce: randomBytes(NONCE_BYTES).toString('base64url'), enforce_nonce: true };
-  const body = { ...answerBody(text, { ephemeral: false }), ...about, ...once };
-  const call = { method: 'post', route: Routes.channelMessages(where), channel, what: 'answer', body } as const;
   try {
-    await answered(ports, channel, () => ports.calls.tell(call));
+    for (const part of answerParts(text, TEXT_LIMIT)) {
+      const once = { nonce: randomBytes(NONCE_BYTES).toString('base64url'), enforce_nonce: true };
+      const body = { ...answerBody(part, { ephemeral: false }), ...about, ...once };
+      await answered(ports, channel, () => ports.calls.tell({ method: 'post', route, channel, what: 'answer', body }));
+    }
   } catch (error) {
     ports.log.warn({ message: id, why: wordsOf(error) }, 'the answer to a command could not be posted');
   }

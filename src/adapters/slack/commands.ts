@@ -8,12 +8,12 @@ import type { Answer } from '../../turns/commands/context.ts';
 import { failedText } from '../port.ts';
 import type { AdapterParts, Principal } from '../port.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
-import { whyLine } from '../delivery/inbound.ts';
+import { answerParts, whyLine } from '../delivery/inbound.ts';
 import type { Deduplicator } from '../delivery/inbound.ts';
 import { messageId } from './client.ts';
 import type { People } from './client.ts';
 import type { SlackLocation } from './parse-message.ts';
-import { clipped, escaped, inSlackWords } from './content.ts';
+import { escaped, inSlackWords } from './content.ts';
 import { LATE, withinMs } from '../../lib/retry.ts';
 
 /** Dependencies of commands, buttons and forms. */
@@ -91,19 +91,20 @@ export async function answer(
   asker: Recipient,
   { text }: Answer,
 ): Promise<void> {
-  const shown = escaped(clipped(inSlackWords(text, asker.at.thread !== null), ANSWER_LIMIT));
+  const { channel, thread } = asker.at;
   try {
-    if (asker.responseUrl !== null && (await respond(asker.responseUrl, shown))) return;
-    const { channel, thread } = asker.at;
-    await ports.web.chat.postEphemeral({
-      channel,
-      user: asker.user,
-      text: shown,
-      ...(thread === null ? {} : { thread_ts: thread }),
-    });
+    for (const part of answerParts(inSlackWords(text, thread !== null), ANSWER_LIMIT))
+      await showPart(ports, asker, escaped(part));
   } catch (error) {
-    ports.log.warn({ channel: asker.at.channel, why: reasonOf(error) }, 'an answer could not be shown');
+    ports.log.warn({ channel, why: reasonOf(error) }, 'an answer could not be shown');
   }
+}
+
+async function showPart({ web }: Pick<CommandPorts, 'web'>, asker: Recipient, text: string): Promise<void> {
+  const { user, responseUrl } = asker;
+  const { channel, thread } = asker.at;
+  if (responseUrl !== null && (await respond(responseUrl, text))) return;
+  await web.chat.postEphemeral({ channel, user, text, ...(thread === null ? {} : { thread_ts: thread }) });
 }
 
 /**
@@ -127,6 +128,7 @@ const ACK_WITHIN_MS = 2_300;
 
 /** The line that opens the form with a floor's settings. */
 export const SETTINGS = '/settings';
+/** The longest message of an answer, in UTF-16 units. */
 const ANSWER_LIMIT = 3_500;
 const RESPONSE_TIMEOUT_MS = 10_000;
 /** The answer in a channel without a floor. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ASK_AGAIN_MS } from '../../../src/adapters/delivery/channel-access.ts';
 import { commandSet } from '../../../src/adapters/discord/commands.ts';
+import { helpText } from '../../../src/turns/commands/read.ts';
 import { compareOrder } from '../../../src/turns/floor/evolve.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
@@ -473,6 +474,18 @@ describe('a command', () => {
     expect(here.listener.commands).toMatchObject([
       { channel: `discord:${discord.channel}`, line: '/floor grant dev', by: { name: 'ann' } },
     ]);
+  });
+
+  test('is answered with the whole help in several messages, as a slash command and typed', async () => {
+    await withCommands();
+    const text = helpText(undefined) ?? '';
+    here.listener.answers.next = async () => ({ ok: true, text });
+    const answer = await discord.command('ann', discord.channel, 'help');
+    const joined = (parts: readonly { readonly text: string }[]): string => parts.map((part) => part.text).join('\n');
+    await mustCome('the whole help', () => joined([answer, ...answer.followUps]) === text);
+    expect(answer.followUps.every(({ ephemeral }) => ephemeral)).toBe(true);
+    discord.write('ann', discord.channel, '!help');
+    await mustCome('the typed help', () => joined(discord.read(discord.channel).slice(1)) === text);
   });
 
   test('row 47: is answered and run once when it takes 3.5 s and Discord delivers it twice', async () => {

@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pino } from 'pino';
-import { buttonValue, wordingOf } from '../../../src/adapters/slack/content.ts';
+import { buttonValue, escaped, inSlackWords, wordingOf } from '../../../src/adapters/slack/content.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { answer } from '../../../src/adapters/slack/commands.ts';
 import type { Answer } from '../../../src/turns/commands/context.ts';
+import { helpText } from '../../../src/turns/commands/read.ts';
 import type { AskedField } from '../../../src/turns/floor/settings.ts';
 import { stand, until, viewOf } from './listener.ts';
 import type { Run, Stand, StandOptions } from './listener.ts';
@@ -128,11 +129,24 @@ describe('/conch', () => {
     });
   });
 
-  test('cuts a long answer without splitting an emoji', async () => {
+  test('shows the whole help in several messages', async () => {
     const { slack, ears } = await begin();
-    ears.answer = () => ({ ok: true, text: `${'x'.repeat(3_499)}😀😀` });
-    const { answers } = await slack.command(slack.ids.ann, slack.ids.channel, 'help');
-    expect(answers[0]?.text).toBe(`${'x'.repeat(3_499)}…`);
+    const text = helpText(undefined) ?? '';
+    ears.answer = () => ({ ok: true, text });
+    await slack.command(slack.ids.ann, slack.ids.channel, 'help');
+    const shown = () => slack.ephemerals(slack.ids.ann).map((each) => each.text);
+    await until('the whole help', () => shown().length === 2);
+    expect(shown().join('\n')).toBe(escaped(inSlackWords(text, false)));
+  });
+
+  test('cuts a very long answer after five messages, without splitting an emoji', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = () => ({ ok: true, text: '😀'.repeat(10_000) });
+    await slack.command(slack.ids.ann, slack.ids.channel, 'help');
+    const shown = () => slack.ephemerals(slack.ids.ann).map((each) => each.text);
+    await until('five messages', () => shown().length === 5);
+    expect(shown().map((each) => each.replaceAll('😀', ''))).toEqual(['', '', '', '', ' … (cut off)']);
+    expect(shown().every((each) => each.length <= 3_500)).toBe(true);
   });
 
   test.each([
