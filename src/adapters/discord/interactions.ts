@@ -464,7 +464,7 @@ function textInput(
   { longest, isLong }: Exclude<Control, { what: 'choice' }>,
   [before = '']: readonly string[],
 ): object {
-  const value = before.slice(0, longest);
+  const value = before.slice(0, longest).toWellFormed();
   const limits = { required, max_length: longest, ...(value === '' ? {} : { value }) };
   return { type: TEXT, custom_id: name, style: isLong ? 2 : 1, ...limits };
 }

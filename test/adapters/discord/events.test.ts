@@ -708,6 +708,12 @@ describe('a command', () => {
         expect(JSON.stringify(modal).match(/default/g)).toHaveLength(1);
       });
 
+      test('opens the form though a default value is cut within an emoji', async () => {
+        use(withForm([{ ...plain, name: 'sign', label: 'Sign', kind: 'text', most: 3, initial: '🌉🌉' }]));
+        const { modal } = await press('Answer…');
+        expect(modal).toMatchObject({ components: [{ component: { max_length: 3, value: '🌉\uFFFD' } }] });
+      });
+
       test('opens no form with the same choice twice, because Discord refuses such a form', async () => {
         use(withForm([{ ...plain, name: 'kind', label: 'Kind', kind: 'one', options: [...kinds, ...kinds] }]));
         const { modal } = await press('Answer…');

@@ -19,8 +19,8 @@ async function messageOn() {
   const channel = channelId(server.channel);
   const { id } = server.write(server.person('ann'), server.channel, 'Paint the bridge');
   const open = createThreadOpener(createCalls({ rest, clock: systemClock() }));
-  const opened = (): Promise<string | ChatError> =>
-    open({ channel, id }, 'Paint').catch((error: unknown) => {
+  const opened = (name = 'Paint'): Promise<string | ChatError> =>
+    open({ channel, id }, name).catch((error: unknown) => {
       if (error instanceof ChatError) return error;
       throw error;
     });
@@ -33,6 +33,11 @@ test('a thread is found again when the answer to its opening was lost', async ()
   expect(await opened()).toMatchObject({ fault: 'unclear' });
   expect(await opened()).toBe(channelId(id));
   expect(await opened()).toBe(channelId(id));
+});
+
+test('a thread opens though its name was cut within an emoji', async () => {
+  const { id, opened } = await messageOn();
+  expect(await opened('Paint 🌉'.slice(0, -1))).toBe(channelId(id));
 });
 
 test('a refused thread fails with the name of the permission that the bot lacks', async () => {
