@@ -2,6 +2,8 @@ import { BoundedMap } from '../../lib/keyed.ts';
 import type { Timer } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import { fenceAfter } from '../../turns/text/split.ts';
+import type { Fence } from '../../turns/text/split.ts';
 import { ChatError } from '../port.ts';
 import type { AdapterParts, FloorQueries, OutgoingPost, Speaker } from '../port.ts';
 import { isAfter } from './message-client.ts';
@@ -181,6 +183,41 @@ export class Drafts {
     if (draft.id === null || fault === 'refused') draft.isBroken = true;
     return null;
   }
+}
+
+/** The longest line that `draftText` adds to open or to close a code block, in UTF-16 units. */
+const FRAME_LENGTH = 40;
+/** The most that `draftText` adds to open and close code blocks, in UTF-16 units. */
+export const MOST_FRAME = 2 * FRAME_LENGTH;
+
+/**
+ * Returns the text of a draft. Of a text with more than `limit` UTF-16 units, returns only the end, after "…". Opens
+ * the code block in which the end begins, and closes the code block in which it ends.
+ */
+export function draftText(text: string, limit: number): string {
+  const whole = text.trimEnd();
+  return closeCode(whole.length > limit ? tailOf(whole, limit) : whole);
+}
+
+function tailOf(text: string, limit: number): string {
+  const from = text.length - limit;
+  const newline = text.indexOf('\n', from);
+  const isWithinLine = newline === -1 || newline > from + limit / 2;
+  const start = isWithinLine ? from : newline + 1;
+  const fence = openAt(text.slice(0, start));
+  const head = fence === null ? '' : `${fence.mark}${fence.language}\n`.slice(0, FRAME_LENGTH);
+  return `…${isWithinLine && fence === null ? '' : '\n'}${head}${text.slice(start).toWellFormed()}`;
+}
+
+function closeCode(text: string): string {
+  const fence = openAt(text);
+  return fence === null || fence.mark.length > FRAME_LENGTH ? text : `${text}\n${fence.mark}`;
+}
+
+function openAt(text: string): Fence | null {
+  let fence: Fence | null = null;
+  for (const line of text.split('\n')) fence = fenceAfter(fence, line);
+  return fence !== null && fence.block ? fence : null;
 }
 
 type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {

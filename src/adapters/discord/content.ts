@@ -1,9 +1,9 @@
 import type { RawFile } from 'discord.js';
-import { fenceAfter, splitText } from '../../turns/text/split.ts';
-import type { Fence } from '../../turns/text/split.ts';
+import { splitText } from '../../turns/text/split.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
 import { withoutMarks } from '../delivery/chat-adapter.ts';
 import type { ButtonOpens, CardButton } from '../delivery/card.ts';
+import { MOST_FRAME, draftText } from '../delivery/posts.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
 import { prefixOf } from './identity.ts';
@@ -34,8 +34,6 @@ const HEAD_LENGTH = 1_500;
 const NOTE_LENGTH = 120;
 const LONGEST_END = 800;
 const CODE_END = '\n```\n';
-const FRAME_LENGTH = 40;
-const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
 
 /**
  * Builds the body of an outgoing message, cut to Discord's limit. Mentions in the text ping nobody. Link previews are
@@ -143,8 +141,7 @@ const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisf
 const WHAT = ['rules', 'reason', 'form', 'input'] as const;
 
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
-  const whole = text.trimEnd();
-  const shown = safeText(closeCode(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
+  const shown = safeText(draftText(text, TEXT_LIMIT - MOST_FRAME));
   return `${withPrefix(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
 }
 
@@ -231,26 +228,6 @@ const BLOCK = /^\s*(?:```|~~~|#|>|[-*+]\s|\d+[.)]\s|\|)/;
 function withPrefix(speaker: Speaker, text: string, isWebhook: boolean): string {
   if (speaker === null || isWebhook) return text;
   return `${prefixOf(speaker)}${BLOCK.test(text) ? '\n' : ' '}${text}`;
-}
-
-function tailOf(text: string): string {
-  const from = text.length - DRAFT_LENGTH;
-  const newline = text.indexOf('\n', from);
-  const start = newline === -1 || newline > from + DRAFT_LENGTH / 2 ? from : newline + 1;
-  const fence = openAt(text.slice(0, start));
-  const head = fence === null ? '' : `${fence.mark}${fence.language}\n`.slice(0, FRAME_LENGTH);
-  return `…${fence === null ? '' : '\n'}${head}${text.slice(start).toWellFormed()}`;
-}
-
-function closeCode(text: string): string {
-  const fence = openAt(text);
-  return fence === null || fence.mark.length > FRAME_LENGTH ? text : `${text}\n${fence.mark}`;
-}
-
-function openAt(text: string): Fence | null {
-  let fence: Fence | null = null;
-  for (const line of text.split('\n')) fence = fenceAfter(fence, line);
-  return fence !== null && fence.block ? fence : null;
 }
 
 function comparable(content: string): string {

@@ -5,6 +5,7 @@ import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { ruleLabel } from '../delivery/card.ts';
 import type { ButtonOpens, CardButton } from '../delivery/card.ts';
+import { draftText } from '../delivery/posts.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
 import { parsedJson } from '../../lib/defined.ts';
@@ -22,7 +23,7 @@ type WordingOptions = {
 /** Returns the text fields of a message for `chat.postMessage` and `chat.update`. */
 export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread }: WordingOptions): Wording {
   const { kind, speaker } = content;
-  const said = kind === 'draft' ? newest(content.text) : content.text;
+  const said = kind === 'draft' ? draftText(content.text, DRAFT_LIMIT) : content.text;
   const named = speaker === null ? inSlackWords(said, isThread) : isCustomized ? said : prefixed(speaker, said);
   const blocks = hasBlocks ? blocksOf(content, named) : [];
   return {
@@ -157,13 +158,6 @@ function plainButton(button: CardButton, index: number): object {
     value: buttonValue(button),
     ...STYLES[button.style],
   };
-}
-
-function newest(text: string): string {
-  if (text.length <= DRAFT_LIMIT) return text;
-  const end = text.slice(-DRAFT_LIMIT).replace(/^[\uDC00-\uDFFF]/, '');
-  const line = end.indexOf('\n');
-  return `…\n${line !== -1 && line < DRAFT_LIMIT / 2 ? end.slice(line + 1) : end}`;
 }
 
 /**

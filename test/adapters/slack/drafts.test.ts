@@ -26,6 +26,15 @@ describe('a draft', () => {
   });
 });
 
+test('a draft whose beginning is cut within a code block opens the block again, and closes it', async () => {
+  const world = await speaking();
+  world.outgoing.draft(world.channel, DEV, 7, `See:\n\`\`\`js\n${'let a = 1;\n'.repeat(400)}let end;`);
+  await world.until(() => world.texts().length === 1);
+  const [shown = ''] = world.texts();
+  expect(shown).toMatch(/^…\n```js\nlet a/);
+  expect(shown).toMatch(/let end;\n```$/);
+});
+
 describe('a draft whose turn posts', () => {
   test("becomes the post, with the post's outbox id", async () => {
     const world = await speaking();
