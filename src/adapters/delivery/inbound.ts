@@ -150,8 +150,8 @@ export function floorOf(
 export type Author = 'person' | 'bot' | 'webhook';
 
 /**
- * Returns why agents do not get a message (`ignore`). If they get it, returns `bot: true` for a program's message, and
- * no field for a person's.
+ * Returns why agents do not get a message (`ignore`): by the channel's `allowBots`, or because it was a command. If they
+ * get it, returns `bot: true` for a program's message, and no field for a person's.
  */
 export function heardAs(
   { text, addressed }: Pick<HumanMessage, 'text' | 'addressed'>,
@@ -162,25 +162,13 @@ export function heardAs(
     readonly isCommand: boolean;
   },
 ): Pick<HumanMessage, 'ignore' | 'bot'> {
-  const named = by.author === 'person' ? [] : addressedIn(text, by.agents);
-  const rule = ignoreRule(by.author, by.place, [...addressed, ...named]) ?? (by.isCommand ? COMMAND_RULE : null);
-  if (rule !== null) return { ignore: rule };
-  return by.author === 'person' ? {} : { bot: true };
-}
-
-/**
- * Returns why agents do not get a program's message, by the channel's `allowBots`. Returns `null` when agents get the
- * message, and for every person's message.
- */
-export function ignoreRule(
-  author: Author,
-  place: Pick<Place, 'allowBots'>,
-  addressed: readonly string[],
-): string | null {
-  if (author === 'person' || place.allowBots === 'all') return null;
-  const who = author === 'bot' ? 'bots' : 'webhooks';
-  if (place.allowBots === 'off') return `${who} are ignored in this channel`;
-  return addressed.length > 0 ? null : `${who} are ignored unless they mention an agent`;
+  if (by.author === 'person') return by.isCommand ? { ignore: COMMAND_RULE } : {};
+  const { allowBots } = by.place;
+  const who = by.author === 'bot' ? 'bots' : 'webhooks';
+  if (allowBots === 'off') return { ignore: `${who} are ignored in this channel` };
+  const isMeant = allowBots === 'all' || addressed.length > 0 || addressedIn(text, by.agents).length > 0;
+  if (!isMeant) return { ignore: `${who} are ignored unless they mention an agent` };
+  return by.isCommand ? { ignore: COMMAND_RULE } : { bot: true };
 }
 
 /** The reason (`ignore`) why agents do not get a message that was a command. */

@@ -3,7 +3,7 @@ import { expect, test, describe } from 'vitest';
 import {
   createInboundQueue,
   floorOf,
-  ignoreRule,
+  heardAs,
   createFirstTime,
   typedCommand,
 } from '../../../src/adapters/delivery/inbound.ts';
@@ -106,7 +106,8 @@ describe('the rule that keeps messages from agents', () => {
     ['bot', 'mentions', ['dev'], null],
     ['webhook', 'all', [], null],
   ] as const)('gives for a %s, allowBots "%s", addressing %j: %j', (author, allowBots, addressed, rule) => {
-    expect(ignoreRule(author, { allowBots }, addressed)).toBe(rule);
+    const by = { author, place: { allowBots }, agents: [], isCommand: false };
+    expect(heardAs({ text: '', addressed }, by).ignore ?? null).toBe(rule);
   });
 });
 
