@@ -18,7 +18,6 @@ import type {
   OutgoingPost,
   PostButton,
   Speaker,
-  Thread,
 } from '../port.ts';
 import { Drafts, Posts, createReceipts, StaleMessages } from './posts.ts';
 import type { ChannelAccess } from './channel-access.ts';
@@ -97,7 +96,11 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
     draft: (channel, speaker, epoch, text) => state.platform?.sender.draft(channel, speaker, epoch, text),
     card: (channel, view) => state.platform?.sender.card(channel, view),
     openThread: (channel, name, key) =>
-      call('openThread', channel, (here) => openThreadIn(here, { channel, name, key })),
+      call('openThread', channel, async ({ sender, threadUnder }) => {
+        const root = { outboxId: `thread ${key}`, speaker: null, text: name, afterId: null, epoch: null };
+        const id = (await sender.find(channel, root)) ?? (await sender.post(channel, root));
+        return { id: await threadUnder({ channel, id }, name), parent: channel, name };
+      }),
     catchUp: (channel, after, mark) =>
       call('catchUp', channel, async (here) => {
         const history = await here.readHistory(channel, after, mark);
@@ -105,15 +108,6 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
         return history;
       }),
   };
-}
-
-async function openThreadIn(
-  { sender, threadUnder }: OpenPlatform,
-  { channel, name, key }: { readonly channel: ChannelId; readonly name: string; readonly key: string },
-): Promise<Thread> {
-  const root = { outboxId: `thread ${key}`, speaker: null, text: name, afterId: null, epoch: null };
-  const id = (await sender.find(channel, root)) ?? (await sender.post(channel, root));
-  return { id: await threadUnder({ channel, id }, name), parent: channel, name };
 }
 
 type State = {
