@@ -50,13 +50,6 @@ const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w
 /** The `action_id` of the button that opens the form with a floor's settings. */
 export const SETTINGS_ACTION = 'conch:settings';
 
-/** The value of a button: its command line, its `drawnFor` text (may be empty), and the form that it opens. */
-export type ButtonValue = {
-  readonly line: string;
-  readonly drawnFor: string;
-  readonly opens?: 'reason' | 'form' | 'rule' | undefined;
-};
-
 /** Returns a button's value as text for Slack. */
 export function buttonValue({ line, drawnFor, opens }: Pick<CardButton, 'line' | 'drawnFor' | 'opens'>): string {
   const isForm = opens?.what === 'reason' || opens?.what === 'form';
@@ -67,6 +60,9 @@ export function buttonValue({ line, drawnFor, opens }: Pick<CardButton, 'line' |
 export function readButtonValue(text: string): ButtonValue | null {
   return parsedJson(text, valueSchema);
 }
+
+/** The value of a button: its command line, its `drawnFor` text (may be empty), and the form that it opens. */
+export type ButtonValue = z.infer<typeof valueSchema>;
 
 const valueSchema = z.object({
   line: z.string().startsWith('/').max(500),
