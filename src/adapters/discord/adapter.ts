@@ -32,7 +32,7 @@ import { createPlaces } from './places.ts';
 import type { Places } from './places.ts';
 import { createIdentities, Webhooks } from './identity.ts';
 import type { Identities } from './identity.ts';
-import { createMessageClient, createStatuses } from './message-client.ts';
+import { BotMessages, createStatuses } from './message-client.ts';
 import { createThreadOpener } from './threads.ts';
 
 /** What the Discord adapter needs: the bot's token, the API's address, settings, and ports for time, log and memory. */
@@ -203,7 +203,7 @@ export function createSender(ports: SenderPorts): Sender {
     const { missing } = await channelPermissions({ calls, self }, channel);
     return !missing.includes('Read Message History');
   };
-  const client = createMessageClient({ calls, locate, webhooks, self, mayRead, statuses });
+  const client = new BotMessages({ calls, locate, webhooks, self, mayRead, statuses });
   const sender = createMessageSender({ ...ports, client });
   const guilds = new Set<string>();
   const prepare = async (channel: ChannelId): Promise<void> => {

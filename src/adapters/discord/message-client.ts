@@ -18,8 +18,7 @@ import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
 import type { Webhook, Webhooks } from './identity.ts';
 import type { Logger } from 'pino';
 
-/** Dependencies of the message client. */
-export type MessageClientPorts = {
+type MessageClientPorts = {
   readonly calls: Calls;
   readonly locate: Places['locate'];
   readonly webhooks: Webhooks;
@@ -28,14 +27,6 @@ export type MessageClientPorts = {
   readonly mayRead: (channel: string) => Promise<boolean>;
   readonly statuses: Statuses;
 };
-
-/**
- * Posts, edits and finds Conch's own messages over Discord's REST interface. Agents post by webhook; otherwise the bot
- * posts with the agent's name in front.
- */
-export function createMessageClient(ports: MessageClientPorts): MessageClient {
-  return new BotMessages(ports);
-}
 
 const MESSAGES_KEPT = 2_000;
 /** The most attempts by webhook for one message: with a lost webhook and its replacement. Then the bot itself posts. */
@@ -56,7 +47,11 @@ const reactedSchema = z.object({
   reactions: z.array(z.object({ me: z.boolean(), emoji: z.object({ name: z.string().nullish() }) })).nullish(),
 });
 
-class BotMessages implements MessageClient {
+/**
+ * Posts, edits and finds Conch's own messages over Discord's REST interface. Agents post by webhook; otherwise the bot
+ * posts with the agent's name in front.
+ */
+export class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
   /**
