@@ -109,7 +109,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     receipt: async (channel, id, receipt) =>
       up('receipt', channel).change('receipt', channel, (platform) => platform.receipt(channel, id, receipt)),
     draft(channel, speaker, epoch, text) {
-      running?.talk.hub.draft(channel, speaker, text === null ? null : { epoch, text });
+      running?.talk.hub.draft(channel, speaker.id, text === null ? null : { epoch, text });
     },
     notice: (channel, text) => running?.talk.hub.notice(channel, text),
     card: (channel) => running?.talk.hub.card(channel),

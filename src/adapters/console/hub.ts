@@ -42,8 +42,6 @@ type ChannelState = {
 
 type FloorRead = Omit<FloorNow, 'view' | 'review'>;
 
-type Speaker = Pick<ChatMessage['speaker'], 'id' | 'name'>;
-
 type Parts = {
   readonly clock: Clock;
   readonly log: Logger;
@@ -89,7 +87,7 @@ export class Hub {
     const draft = this.#channels.get(channel)?.drafts.get(message.speaker.id);
     const isFinal = message.kind === 'agent' && draft !== undefined;
     if (isFinal && message.text.startsWith(draft.text.trim().slice(0, DRAFT_HEAD))) {
-      this.draft(channel, message.speaker, null);
+      this.draft(channel, message.speaker.id, null);
     }
     this.#note(channel, ({ messages }) => messages.push(message));
   }
@@ -104,10 +102,10 @@ export class Hub {
   }
 
   /** Keeps an agent's draft for the pages, also while no page is open; `null` removes the draft. */
-  draft(channel: ChannelId, { id }: Speaker, draft: Pick<ShownDraft, 'epoch' | 'text'> | null): void {
+  draft(channel: ChannelId, agent: AgentId, draft: Pick<ShownDraft, 'epoch' | 'text'> | null): void {
     const { drafts } = this.#channel(channel);
-    if (draft === null) drafts.delete(id);
-    else drafts.set(id, { agent: id, ...draft });
+    if (draft === null) drafts.delete(agent);
+    else drafts.set(agent, { agent, ...draft });
     this.#note(channel, (pending) => (pending.draftsMoved = true));
   }
 
