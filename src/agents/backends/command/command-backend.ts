@@ -295,8 +295,8 @@ const answer = z.object({
 });
 
 /**
- * Returns a reader of plain text that removes terminal codes. Removes a code that arrives in two pieces only if
- * `OPEN_CODE` matches its first piece.
+ * Returns a reader of plain text that removes terminal codes. Removes a code that arrives in two pieces, or unfinished
+ * at the end of the output, only if `OPEN_CODE` matches its first piece.
  */
 function textReader(floorTools: FloorTools): OutputReader {
   let rest = '';
@@ -306,13 +306,16 @@ function textReader(floorTools: FloorTools): OutputReader {
       rest = OPEN_CODE.exec(text)?.[0] ?? '';
       floorTools.text(stripVTControlCharacters(text.slice(0, text.length - rest.length)));
     },
-    end: () => floorTools.text(stripVTControlCharacters(rest)),
+    end() {},
   };
 }
 
-/** Matches an unfinished terminal code at the end of a text: `ESC`, `ESC [` with digits, `;` or `?`, or `ESC ]`. */
+/**
+ * Matches an unfinished terminal code at the end of a text: `ESC`, `ESC` with `[`, `(`, `)` or `#` and then digits, `;`
+ * or `?`, or `ESC ]` with the rest of its line, also without the last character of its end `ESC \`.
+ */
 // eslint-disable-next-line no-control-regex
-const OPEN_CODE = /\u001B(?:\[[\d;?]{0,100}|\][^\u0007\u001B]{0,2000})?$/u;
+const OPEN_CODE = /\u001B(?:[[()#][\d;?]{0,100}|\][^\n\u0007\u001B]{0,2000}\u001B?)?$/u;
 
 function jsonReader(floorTools: FloorTools): OutputReader {
   let whole = '';

@@ -110,6 +110,24 @@ describe('a command with text', () => {
     const pieces = String.raw`printf 'a \033[3'; sleep 0.1; printf '1mred\033'; sleep 0.1; printf '[0m'`;
     expect((await run(pieces)).said).toEqual(['a red']);
   });
+
+  test.each([
+    String.raw`\033(|B\033[m`,
+    String.raw`\033]0;my title|\a`,
+    String.raw`\033]0;my title\033|\\`,
+    String.raw`\033]8;;http://a.b|/c\033\\`,
+  ])('has its output posted without the code %s, which arrives in two pieces', async (code) => {
+    const [start = '', end = ''] = code.split('|');
+    expect((await run(`printf 'a ${start}'; sleep 0.1; printf '${end}red'`)).said.join('')).toBe('a red');
+  });
+
+  test.each([
+    [String.raw`done\033(`, 'done'],
+    [String.raw`done\033]0;my ti`, 'done'],
+    [String.raw`\033]no end\nThe answer.`, 'o end\nThe answer.'],
+  ])('has its output %s posted without the code that never ends', async (output, posted) => {
+    expect((await run(`printf '${output}'`)).said.join('')).toBe(posted);
+  });
 });
 
 describe('a command with JSON', () => {
