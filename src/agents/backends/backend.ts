@@ -61,7 +61,10 @@ export type TurnPrompt = {
   readonly text: string;
 };
 
-/** Usage of one model call or of one generation. */
+/**
+ * Usage of one model call or of one generation. `use.input` includes all cached tokens, `use.output` the tokens of
+ * thoughts.
+ */
 export type Usage = {
   readonly tokens: number;
   /** Cost in millionths of a dollar. 0 when `use.source` is `unpriced`. */

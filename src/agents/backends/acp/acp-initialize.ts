@@ -299,7 +299,7 @@ function reasonOf(error: RequestError): string {
 class AcpUsage {
   readonly #backend: string;
   #model: string | null;
-  #counted: PromptUsage | null = null;
+  #counted: CountedTokens | null = null;
   /** The session's cost so far in US dollars, as the agent reports it; `null` when none was reported. */
   #cost: number | null = null;
   #costBefore = 0;
@@ -331,11 +331,12 @@ class AcpUsage {
     const before = this.#counted;
     const sum = (one: number | null | undefined, other: number | null | undefined): number | null =>
       one == null && other == null ? null : (one ?? 0) + (other ?? 0);
+    const { input, output } = inputAndOutput(usage);
     this.#counted = {
-      totalTokens: usage.totalTokens + (before?.totalTokens ?? 0),
-      inputTokens: sum(usage.inputTokens, before?.inputTokens),
-      outputTokens: sum(usage.outputTokens, before?.outputTokens),
-      cachedReadTokens: sum(usage.cachedReadTokens, before?.cachedReadTokens),
+      total: usage.totalTokens + (before?.total ?? 0),
+      input: sum(input, before?.input),
+      output: sum(output, before?.output),
+      cached: sum(usage.cachedReadTokens, before?.cached),
     };
   }
 
@@ -344,22 +345,36 @@ class AcpUsage {
    * growth of the context.
    */
   tell(report: Pick<Report, 'usage' | 'now'>, outcome: Usage['use']['outcome']): void {
-    const told = this.#counted?.totalTokens ?? 0;
-    const tokens = Math.round(told > 0 ? told : Math.max(0, this.#used - this.#usedBefore));
+    const { total = 0, input = null, output = null, cached = null } = this.#counted ?? {};
+    const tokens = Math.round(total > 0 ? total : Math.max(0, this.#used - this.#usedBefore));
     const costMicros = Math.max(0, Math.round(((this.#cost ?? 0) - this.#costBefore) * 1_000_000));
     this.#usedBefore = this.#used;
     this.#costBefore = this.#cost ?? 0;
     if (tokens === 0 && costMicros === 0) return;
-    const {
-      inputTokens: input = null,
-      outputTokens: output = null,
-      cachedReadTokens: cached = null,
-    } = this.#counted ?? {};
     const source = this.#cost === null ? 'unpriced' : 'reported';
     const ms = report.now() - this.#beganAt;
     const use = { backend: this.#backend, model: this.#model, input, output, cached, source, outcome, ms } as const;
     report.usage({ tokens, costMicros, use });
   }
+}
+
+type CountedTokens = Pick<Usage['use'], 'input' | 'output' | 'cached'> & { readonly total: number };
+
+/**
+ * Returns the input with all cached tokens, and the output with the tokens of thoughts. Agents count these in the input
+ * and the output or beside them: the total shows which.
+ */
+function inputAndOutput(usage: PromptUsage): Pick<CountedTokens, 'input' | 'output'> {
+  const { inputTokens: input = null, outputTokens: output = null } = usage;
+  if (input === null || output === null) return { input, output };
+  const cached = (usage.cachedReadTokens ?? 0) + (usage.cachedWriteTokens ?? 0);
+  const thought = usage.thoughtTokens ?? 0;
+  const beside = usage.totalTokens - input - output;
+  const isBoth = beside === cached + thought;
+  return {
+    input: isBoth || beside === cached ? input + cached : input,
+    output: isBoth || beside === thought ? output + thought : output,
+  };
 }
 
 function modelIn(options: NewSession['configOptions']): string | null {

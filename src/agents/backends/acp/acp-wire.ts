@@ -83,6 +83,8 @@ const promptUsage = z.object({
   inputTokens: someTokens,
   outputTokens: someTokens,
   cachedReadTokens: someTokens,
+  cachedWriteTokens: someTokens,
+  thoughtTokens: someTokens,
 });
 
 export type PromptUsage = z.output<typeof promptUsage>;

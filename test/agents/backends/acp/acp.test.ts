@@ -291,6 +291,27 @@ describe('an answer', () => {
   });
 });
 
+describe('the tokens of an agent', () => {
+  const cached = { cachedReadTokens: 90, cachedWriteTokens: 5 };
+  test.each([
+    ['cached beside input, as Claude', { totalTokens: 120, inputTokens: 5, outputTokens: 20, ...cached }],
+    [
+      'cached beside input, as Codex',
+      { totalTokens: 120, inputTokens: 10, outputTokens: 20, cachedReadTokens: 90, thoughtTokens: 7 },
+    ],
+    [
+      'cached and thoughts beside, as OpenCode',
+      { totalTokens: 120, inputTokens: 5, outputTokens: 13, thoughtTokens: 7, ...cached },
+    ],
+    ['thoughts beside output', { totalTokens: 120, inputTokens: 100, outputTokens: 13, thoughtTokens: 7, ...cached }],
+    ['both within', { totalTokens: 120, inputTokens: 100, outputTokens: 20, thoughtTokens: 7, ...cached }],
+  ])('are reported with the cached ones in the input and the thoughts in the output: %s', async (_name, usage) => {
+    await ready({ result: { usage } });
+    const { usage: used } = await whole({ do: 'write', text: 'One.' });
+    expect(used).toMatchObject([{ tokens: 120, use: { input: 100, output: 20, cached: 90 } }]);
+  });
+});
+
 describe('an agent that sends too much', () => {
   test('is stopped after a message that is too long', async () => {
     await ready();
