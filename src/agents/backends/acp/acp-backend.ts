@@ -5,6 +5,7 @@ import type { Timers } from '../../../lib/time.ts';
 import { openPrivateFolder } from '../../process/sandbox.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName, ActsUnasked } from './acp-profiles.ts';
+import type { PreviousSession } from './acp-initialize.ts';
 import { AcpSession } from './acp-session.ts';
 import { withSystem } from './acp-generation.ts';
 import { PromptRecord } from './prompt-record.ts';
@@ -218,7 +219,7 @@ class Processes {
   /** Port of the tool server, which a sandboxed process must reach. `null`: none is known. */
   #toolPort: number | null = null;
   #current: Promise<AgentProcess> | null = null;
-  readonly #sessions = new Map<string, string>();
+  readonly #sessions = new Map<string, PreviousSession>();
 
   constructor(kind: Kind) {
     this.#kind = kind;
@@ -228,7 +229,7 @@ class Processes {
     const { starts = (work) => work() } = this.#kind.options;
     const previous = this.#sessions.get(sessionKeyOf(seat)) ?? null;
     const opened = await starts(() => this.#open(seat, previous));
-    this.#sessions.set(sessionKeyOf(seat), opened.session.sessionId);
+    this.#sessions.set(sessionKeyOf(seat), opened.session.asPrevious);
     return opened;
   }
 
@@ -236,7 +237,7 @@ class Processes {
     this.#sessions.delete(sessionKeyOf(seat));
   }
 
-  async #open(seat: SeatContext, previous: string | null): Promise<Opened> {
+  async #open(seat: SeatContext, previous: PreviousSession | null): Promise<Opened> {
     const { options, profile } = this.#kind;
     if (profile.actsUnasked !== undefined && options.trusted !== true)
       throw untrusted(profile.name, profile.actsUnasked);

@@ -26,6 +26,9 @@ export type Handshake = {
   readonly usage: AcpUsage;
 };
 
+/** A session to continue: its id, and the usage that was reported for it so far. */
+export type PreviousSession = Pick<Handshake, 'sessionId' | 'usage'>;
+
 /** Input of the handshake. `limitMs` is the timeout of each request. */
 type HandshakeParts = {
   readonly link: AcpLink;
@@ -33,7 +36,7 @@ type HandshakeParts = {
   readonly kind: string;
   readonly cwd: string;
   readonly floorTools: ToolEndpoint | null;
-  readonly previous: string | null;
+  readonly previous: PreviousSession | null;
   readonly meta?: object | undefined;
   /** The model to use; `null` for the agent's default. */
   readonly model: string | null;
@@ -63,7 +66,8 @@ export async function initialize(parts: HandshakeParts): Promise<Handshake> {
   const modes = new AskingModes(parts, { ...session, resumed });
   await modes.set();
   const { sessionId } = session;
-  const usage = new AcpUsage(parts.kind, session);
+  const usage = (resumed ? parts.previous?.usage : undefined) ?? new AcpUsage(parts.kind);
+  usage.opened(session);
   const { agentInfo: program, _meta } = agent;
   return { sessionId, usage, resumed, program, steering: _meta.steering.supported, hasFloorTools, modes };
 }
@@ -83,9 +87,10 @@ async function again(parts: HandshakeParts, agent: Agent, common: Common): Promi
   const method = sessionCapabilities.resume ? 'session/resume' : loadSession ? 'session/load' : null;
   if (previous === null || method === null) return null;
   try {
-    const params = { sessionId: previous, ...common };
+    const { sessionId } = previous;
+    const params = { sessionId, ...common };
     const old = await link.ask({ method, params, answer: oldSession, limitMs });
-    return { sessionId: previous, ...old };
+    return { sessionId, ...old };
   } catch {
     return null;
   }
@@ -298,7 +303,7 @@ function reasonOf(error: RequestError): string {
 
 class AcpUsage {
   readonly #backend: string;
-  #model: string | null;
+  #model: string | null = null;
   #counted: CountedTokens | null = null;
   /** The session's cost so far in US dollars, as the agent reports it; `null` when none was reported. */
   #cost: number | null = null;
@@ -307,9 +312,13 @@ class AcpUsage {
   #usedBefore = 0;
   #beganAt: Instant = 0;
 
-  constructor(backend: string, { models, configOptions }: Pick<NewSession, 'models' | 'configOptions'>) {
+  constructor(backend: string) {
     this.#backend = backend;
-    this.#model = models?.currentModelId ?? modelIn(configOptions);
+  }
+
+  /** Called when the session was opened, or continued. A continued session may not report its model again. */
+  opened({ models, configOptions }: Pick<NewSession, 'models' | 'configOptions'>): void {
+    this.#model = models?.currentModelId ?? modelIn(configOptions) ?? this.#model;
   }
 
   begin(report: Pick<Report, 'now'>): void {
@@ -342,14 +351,16 @@ class AcpUsage {
 
   /**
    * Reports the usage of the finished generation, if the agent reported any. Without a number of tokens, reports the
-   * growth of the context.
+   * growth of the context. A cost below the last one was counted from zero, by a new process of the agent.
    */
   tell(report: Pick<Report, 'usage' | 'now'>, outcome: Usage['use']['outcome']): void {
     const { total = 0, input = null, output = null, cached = null } = this.#counted ?? {};
     const tokens = Math.round(total > 0 ? total : Math.max(0, this.#used - this.#usedBefore));
-    const costMicros = Math.max(0, Math.round(((this.#cost ?? 0) - this.#costBefore) * 1_000_000));
+    const cost = this.#cost ?? 0;
+    const rise = cost < this.#costBefore ? cost : cost - this.#costBefore;
+    const costMicros = Math.max(0, Math.round(rise * 1_000_000));
     this.#usedBefore = this.#used;
-    this.#costBefore = this.#cost ?? 0;
+    this.#costBefore = cost;
     if (tokens === 0 && costMicros === 0) return;
     const source = this.#cost === null ? 'unpriced' : 'reported';
     const ms = report.now() - this.#beganAt;

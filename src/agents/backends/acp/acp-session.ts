@@ -5,7 +5,7 @@ import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { acpFailure, initialize } from './acp-initialize.ts';
-import type { Handshake } from './acp-initialize.ts';
+import type { Handshake, PreviousSession } from './acp-initialize.ts';
 import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { isForOwnTool } from './acp-permission.ts';
@@ -50,8 +50,8 @@ type AcpSessionOptions = {
   readonly floorTools: ToolEndpoint | null;
   /** Tools of MCP servers that Conch runs; `null` when the agent has none. */
   readonly tools: SessionTools | null;
-  /** Id of an earlier session, which is loaded if the agent can; `null` for a new session. */
-  readonly previous: string | null;
+  /** An earlier session, which is loaded if the agent can; `null` for a new session. */
+  readonly previous: PreviousSession | null;
   readonly meta?: object | undefined;
 };
 
@@ -96,9 +96,10 @@ export class AcpSession implements AgentSession {
     }
   }
 
-  /** The id that the agent gave the session. */
-  get sessionId(): string {
-    return this.#known.sessionId;
+  /** This session for `previous` of a later one. */
+  get asPrevious(): PreviousSession {
+    const { sessionId, usage } = this.#known;
+    return { sessionId, usage };
   }
 
   get program(): string | null {
@@ -128,7 +129,7 @@ export class AcpSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
     const { seat, floorTools, profile } = this.#options;
-    const cancel = (): void => void this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    const cancel = (): void => void this.#link.tell('session/cancel', { sessionId: this.#known.sessionId });
     const run = new AcpGeneration({ ...seat, program: this.program }, turn, report, { timers: this.#timers, cancel });
     this.#run = run;
     floorTools?.serve(run.floorTools, this.#callsOf(run, report));
@@ -156,7 +157,7 @@ export class AcpSession implements AgentSession {
     if (this.#options.profile.takesSecondPrompt) return await this.#promptBeside(run, text);
     if (this.#options.settings.injectFallback !== 'cancel' || observed) return 'next-prompt';
     const begun = run.restartWith(text);
-    await this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    await this.#link.tell('session/cancel', { sessionId: this.#known.sessionId });
     return (await begun) ? 'injected' : 'next-prompt';
   }
 
@@ -164,7 +165,7 @@ export class AcpSession implements AgentSession {
     const run = this.#run;
     if (run === null) return;
     run.interrupt();
-    void this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    void this.#link.tell('session/cancel', { sessionId: this.#known.sessionId });
     if ((await withinMs(graceMs, run.over, this.#timers)) === LATE)
       await this.#link.close('did not stop when it was interrupted, and was ended', 'by force');
   }
@@ -233,13 +234,13 @@ export class AcpSession implements AgentSession {
   }
 
   #ask(text: string): Promise<z.output<typeof prompted>> {
-    const params = { sessionId: this.sessionId, prompt: [{ type: 'text', text }] };
+    const params = { sessionId: this.#known.sessionId, prompt: [{ type: 'text', text }] };
     return this.#link.ask({ method: 'session/prompt', params, answer: prompted, limitMs: null });
   }
 
   async #steer(text: string): Promise<InjectOutcome> {
     const params = {
-      sessionId: this.sessionId,
+      sessionId: this.#known.sessionId,
       prompt: [{ type: 'text', text }],
       _meta: { steering: { idleBehavior: 'promptRequired' } },
     };
@@ -297,7 +298,7 @@ export class AcpSession implements AgentSession {
 
   #distrust(why: string): void {
     this.#distrusted ??= new UnaskedError(why, { terminal: true });
-    void this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    void this.#link.tell('session/cancel', { sessionId: this.#known.sessionId });
     void this.#link.close(why, 'by force');
   }
 

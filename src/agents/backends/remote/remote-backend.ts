@@ -4,6 +4,7 @@ import { systemTimers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import { ACP_PROFILES } from '../acp/acp-profiles.ts';
 import type { AcpProfile, AcpProfileName } from '../acp/acp-profiles.ts';
+import type { PreviousSession } from '../acp/acp-initialize.ts';
 import { AcpSession } from '../acp/acp-session.ts';
 import type { AcpSettings } from '../acp/acp-session.ts';
 import { AbsentError, BackendError, sessionKeyOf } from '../backend.ts';
@@ -70,12 +71,12 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       cwd: SOMEWHERE,
       floorTools,
       tools,
-      previous: known?.sessionId ?? null,
+      previous: known?.session ?? null,
       meta: asking?.({ server: floorTools?.name ?? null, folder: '', cwd: null, env: {}, denied, asked }).meta,
     });
     const first = session.resumed ? known?.token : undefined;
     if (first !== undefined) floorTools?.admit(first);
-    sessions.set(key, { sessionId: session.sessionId, token: first ?? floorTools?.token, server: floorTools?.name });
+    sessions.set(key, { session: session.asPrevious, token: first ?? floorTools?.token, server: floorTools?.name });
     return session;
   }
 }
@@ -83,7 +84,11 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
 type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null; readonly key: string };
 
 /** A conversation to continue. Behind a bridge the agent keeps using the first token and name of the floor's tools. */
-type Known = { readonly sessionId: string; readonly token: string | undefined; readonly server: string | undefined };
+type Known = {
+  readonly session: PreviousSession;
+  readonly token: string | undefined;
+  readonly server: string | undefined;
+};
 
 /** ACP requires an absolute path. A bridge replaces this path by its own working folder. */
 const SOMEWHERE = '/';

@@ -417,6 +417,29 @@ describe('a session that is opened again', () => {
     expect(rig!.told.opened).toEqual(['session/new', 'session/load']);
   });
 
+  test('reports only what its conversation has cost since, also for an agent that counts from zero again', async () => {
+    await ready(loads);
+    const costs = (amount: number, used: number): FakeAct => ({
+      do: 'update',
+      body: { sessionUpdate: 'usage_update', used, size: 99, cost: { amount, currency: 'USD' } },
+    });
+    const first = await whole(costs(0.5, 60), { do: 'write', text: 'One.' });
+    await session!.close();
+    session = await rig!.backend.open(SEAT);
+    const second = await whole(costs(0.75, 70), { do: 'write', text: 'Two.' });
+    await session.close();
+    session = await rig!.backend.open(SEAT);
+    const third = await whole(costs(0.25, 80), { do: 'write', text: 'Three.' });
+    const told = [first, second, third].flatMap(({ usage }) =>
+      usage.map(({ tokens, costMicros }) => [tokens, costMicros]),
+    );
+    expect(told).toEqual([
+      [60, 500_000],
+      [10, 250_000],
+      [10, 250_000],
+    ]);
+  });
+
   test('is a new session when the agent cannot load it', async () => {
     await ready({ ...loads, refuse: { 'session/load': { code: -32_603, message: 'no' } } });
     await session!.close();
