@@ -3,6 +3,7 @@ import type { ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
+import { stripVTControlCharacters } from 'node:util';
 import { sendSignal } from '../../lib/marked-processes.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { Timers } from '../../lib/time.ts';
@@ -154,7 +155,7 @@ function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readon
   stderr.setEncoding('utf8').on('data', (text: string) => void (tail = clean(tail + text).slice(-TAIL)));
   stderr.on('error', () => undefined);
   return () => {
-    const lines = tail.split('\n').map((line) => clean(line.replace(NOT_TEXT, '')).trim());
+    const lines = tail.split('\n').map((line) => clean(stripVTControlCharacters(line).replace(NOT_TEXT, '')).trim());
     return lines.filter((line) => line !== '');
   };
 }
@@ -230,8 +231,7 @@ const TRACE =
   /^(?:at |Node\.js v\d|node:internal|Traceback |File "|\^+$|[{}]+$|npm (?:error|ERR!) (?:code|A complete log))/;
 const ERROR = /^(?:Uncaught )?(?:[\w.]*(?:Error|Exception|Panic)\b|error\b|fatal\b|panic\b)/i;
 const PATHS = /(?<![\w:/])(?:file:\/\/)?(?:\/[^\s/'":,;()]+){2,}\/?|[A-Za-z]:\\[^\s'":,;()]+/g;
-// eslint-disable-next-line no-control-regex
-const NOT_TEXT = /\u001B\[[0-9;?]*[A-Za-z]|[\p{Cc}\p{Cf}]/gu;
+const NOT_TEXT = /[\p{Cc}\p{Cf}]/gu;
 
 type EnvironmentParts = {
   readonly from: Readonly<Record<string, string | undefined>>;

@@ -205,6 +205,7 @@ describe('a command that fails', () => {
   test.each([
     ['exit 3', 'exited with code 3'],
     ['echo loading >&2; echo "no model" >&2; exit 1', 'exited with code 1: no model'],
+    [String.raw`printf '\033]0;title\007\033(Bno \033[31mmodel\033[m\n' >&2; exit 1`, 'exited with code 1: no model'],
     ['kill -9 $$', 'was ended by SIGKILL'],
     ['kill -15 $$', 'was ended by SIGTERM'],
   ])('by %j has a cause in one line', async (line, message) => {
