@@ -402,7 +402,7 @@ class AgentProcess {
   peer(seat: SeatContext): AcpPeer {
     this.#sessions += 1;
     return {
-      stream: this.#multiplexer.stream(() => undefined),
+      stream: this.#multiplexer.stream(),
       cause: (error) => this.#causeOf(error, seat),
       close: (how) => this.#leave(how === 'by force'),
     };

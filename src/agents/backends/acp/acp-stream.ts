@@ -8,7 +8,7 @@ import { BackendError } from '../backend.ts';
 import { jsonOrNull } from '../../../lib/defined.ts';
 
 type Id = string | number | null;
-type Conversation = { push(message: AnyMessage): void; end(): void; asked(method: string): void };
+type Conversation = { push(message: AnyMessage): void; end(): void };
 type Asked = { readonly conversation: Conversation; readonly id: Id; readonly method: string };
 type Answer = { readonly result: unknown } | { readonly error: { readonly code: number; readonly message: string } };
 
@@ -32,14 +32,10 @@ export class AcpMultiplexer {
     this.#send = send;
   }
 
-  /**
-   * Opens one more conversation. `asked` is called with the method of each of this conversation's requests that is sent
-   * to the agent.
-   */
-  stream(asked: (method: string) => void): Stream {
+  /** Opens one more conversation. */
+  stream(): Stream {
     let incoming: ReadableStreamDefaultController<AnyMessage> | null = null;
     const conversation: Conversation = {
-      asked,
       push: (message) => incoming?.enqueue(message),
       end: () => {
         if (!this.#conversations.delete(conversation)) return;
@@ -110,7 +106,6 @@ export class AcpMultiplexer {
   }
 
   #number(conversation: Conversation, message: Extract<AnyMessage, { method: string; id: Id }>): void {
-    conversation.asked(message.method);
     this.#numbers += 1;
     this.#asked.set(this.#numbers, { conversation, id: message.id, method: message.method });
     this.#send({ ...message, id: this.#numbers });

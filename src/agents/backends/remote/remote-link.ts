@@ -71,12 +71,9 @@ export class RemoteLink {
     return this.#open;
   }
 
-  /**
-   * Opens a separate ACP stream over this connection. `asked` is called with the method of each request of the stream
-   * that is sent to the agent. The stream ends with the connection.
-   */
-  stream(asked: (method: string) => void = () => undefined): Stream {
-    return this.#multiplexer.stream(asked);
+  /** Opens a separate ACP stream over this connection. The stream ends with the connection. */
+  stream(): Stream {
+    return this.#multiplexer.stream();
   }
 
   /**

@@ -23,11 +23,7 @@ type RemoteSessionPorts = {
 type AttachedSession = {
   readonly link: RemoteLink;
   readonly session: AcpSession;
-  readonly state: {
-    prompting: boolean;
-    /** True when the agent started a new conversation. */
-    fresh: boolean;
-  };
+  readonly state: { prompting: boolean };
 };
 
 /** Opens a session over the agent's connection. Rejects with a `BackendError` when it fails. */
@@ -81,7 +77,7 @@ class RemoteSession implements AgentSession {
       if (now === 'stopped' || this.#stop !== stop) return { how: 'interrupted' };
       try {
         now.state.prompting = true;
-        const asked = losses === 0 ? turn : record.repeated(turn, now.state.fresh);
+        const asked = losses === 0 ? turn : record.repeated(turn, !now.session.resumed);
         return await now.session.prompt(asked, record.report);
       } catch (error) {
         if (now.session.needsNewSession) this.#ports.forget();
@@ -162,7 +158,7 @@ class RemoteSession implements AgentSession {
     this.#giveUp = reject;
     try {
       const now = await this.#next(late);
-      if (now.state.fresh) this.#memory = {};
+      if (!now.session.resumed) this.#memory = {};
       this.#current = now;
       void this.#watch(now);
       return now;
@@ -193,9 +189,9 @@ const MOST_LOSSES = 3;
 const CLOSE_GRACE_MS = 1_000;
 
 async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promise<AttachedSession> {
-  const state = { prompting: false, fresh: false };
+  const state = { prompting: false };
   const peer: AcpPeer = {
-    stream: link.stream((method) => void (state.fresh ||= method === 'session/new')),
+    stream: link.stream(),
     cause: async (error) => {
       if (!link.open) return (await link.closed).why;
       return error instanceof BackendError ? error.message : 'the session was closed';
