@@ -29,7 +29,7 @@ export type Handshake = {
 /** A session to continue: its id, and the usage that was reported for it so far. */
 export type PreviousSession = Pick<Handshake, 'sessionId' | 'usage'>;
 
-/** Input of the handshake. `limitMs` is the timeout of each request. */
+/** Input of the handshake. */
 type HandshakeParts = {
   readonly link: AcpLink;
   readonly profile: AcpProfile;
@@ -40,7 +40,6 @@ type HandshakeParts = {
   readonly meta?: object | undefined;
   /** The model to use; `null` for the agent's default. */
   readonly model: string | null;
-  readonly limitMs: number;
 };
 
 /**
@@ -49,9 +48,9 @@ type HandshakeParts = {
  * protocol version, a missing model or a missing mode.
  */
 export async function initialize(parts: HandshakeParts): Promise<Handshake> {
-  const { link, profile, limitMs } = parts;
+  const { link, profile } = parts;
   const params = { protocolVersion: VERSION, clientCapabilities: {}, clientInfo: { name: 'conch', version: '1' } };
-  const agent = await link.ask({ method: 'initialize', params, answer: initialized, limitMs });
+  const agent = await link.ask({ method: 'initialize', params, answer: initialized });
   if (agent.protocolVersion !== VERSION) {
     const words = `${profile.name} speaks version ${agent.protocolVersion} of the Agent Client Protocol; this program speaks ${VERSION}`;
     throw new BackendError(words, { terminal: true });
@@ -77,19 +76,19 @@ const VERSION = 1;
 type Agent = z.output<typeof initialized>;
 type Common = { readonly cwd: string; readonly mcpServers: readonly object[]; readonly _meta?: object };
 
-async function fresh({ link, limitMs }: HandshakeParts, common: Common): Promise<NewSession> {
-  return await link.ask({ method: 'session/new', params: common, answer: newSession, limitMs });
+async function fresh({ link }: HandshakeParts, common: Common): Promise<NewSession> {
+  return await link.ask({ method: 'session/new', params: common, answer: newSession });
 }
 
 async function again(parts: HandshakeParts, agent: Agent, common: Common): Promise<NewSession | null> {
-  const { link, limitMs, previous } = parts;
+  const { link, previous } = parts;
   const { loadSession, sessionCapabilities } = agent.agentCapabilities;
   const method = sessionCapabilities.resume ? 'session/resume' : loadSession ? 'session/load' : null;
   if (previous === null || method === null) return null;
   try {
     const { sessionId } = previous;
     const params = { sessionId, ...common };
-    const old = await link.ask({ method, params, answer: oldSession, limitMs });
+    const old = await link.ask({ method, params, answer: oldSession });
     return { sessionId, ...old };
   } catch {
     return null;
@@ -102,17 +101,13 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
   } catch (error) {
     const method = parts.profile.signIn?.method;
     if (!wantsSignIn(error) || !agent.authMethods.some(({ id }) => id === method)) throw error;
-    const { link, limitMs } = parts;
-    await link.ask({ method: 'authenticate', params: { methodId: method }, answer: z.unknown(), limitMs });
+    const { link } = parts;
+    await link.ask({ method: 'authenticate', params: { methodId: method }, answer: z.unknown() });
     return await open();
   }
 }
 
-async function withModel(
-  { link, profile, limitMs }: HandshakeParts,
-  session: NewSession,
-  model: string,
-): Promise<NewSession> {
+async function withModel({ link, profile }: HandshakeParts, session: NewSession, model: string): Promise<NewSession> {
   const { sessionId, models, configOptions } = session;
   const option = configOptions.find(({ category }) => category === 'model');
   const offered = option?.options ?? models?.availableModels.map(({ modelId }) => modelId) ?? [];
@@ -122,11 +117,11 @@ async function withModel(
   }
   if (option === undefined) {
     const params = { sessionId, modelId: model };
-    await link.ask({ method: 'session/set_model', params, answer: z.unknown(), limitMs });
+    await link.ask({ method: 'session/set_model', params, answer: z.unknown() });
     return { ...session, models: models && { ...models, currentModelId: model } };
   }
   const params = { sessionId, configId: option.id, value: model };
-  const answer = await link.ask({ method: 'session/set_config_option', params, answer: configured, limitMs });
+  const answer = await link.ask({ method: 'session/set_config_option', params, answer: configured });
   const now = answer.configOptions.find(({ id }) => id === option.id)?.currentValue;
   if (now !== model) throw new BackendError(`${profile.name} does not take the model "${model}"`, TERMINAL);
   return { ...session, configOptions: answer.configOptions };
@@ -144,7 +139,7 @@ type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'config
   readonly resumed: boolean;
 };
 
-type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile; readonly limitMs: number };
+type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile };
 
 /**
  * A setting of a session that must keep one of `values`; Conch sets the first. `option`: the id of the session's
@@ -194,19 +189,14 @@ class AskingModes {
   }
 
   async #set({ option, values: [value] }: Hold): Promise<void> {
-    const { link, profile, limitMs } = this.#parts;
+    const { link, profile } = this.#parts;
     const { sessionId } = this.#session;
     if (option === null) {
-      await link.ask({
-        method: 'session/set_mode',
-        params: { sessionId, modeId: value },
-        answer: z.unknown(),
-        limitMs,
-      });
-      return;
+      const params = { sessionId, modeId: value };
+      return void (await link.ask({ method: 'session/set_mode', params, answer: z.unknown() }));
     }
     const params = { sessionId, configId: option, value };
-    const answer = await link.ask({ method: 'session/set_config_option', params, answer: configured, limitMs });
+    const answer = await link.ask({ method: 'session/set_config_option', params, answer: configured });
     const now = answer.configOptions.find(({ id }) => id === option)?.currentValue;
     if (now === value) return;
     throw new BackendError(

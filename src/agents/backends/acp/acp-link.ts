@@ -23,14 +23,14 @@ type AcpListener = {
 };
 
 /**
- * A request to an agent. `answer`: the schema of the agent's answer. `limitMs`: the timeout in milliseconds; `null` for
- * none.
+ * A request to an agent. `answer`: the schema of the agent's answer. `isPatient`: the agent may take any time. Default:
+ * it must answer within 30 s.
  */
 type AcpRequest<T> = {
   readonly method: string;
   readonly params: object;
   readonly answer: z.ZodType<T>;
-  readonly limitMs: number | null;
+  readonly isPatient?: boolean;
 };
 
 /** A connection to one agent. Checks every answer against its schema. */
@@ -62,8 +62,8 @@ export class AcpLink {
    * Sends a request. Rejects with the agent's `RequestError`, or with a `BackendError` after a timeout, for a
    * malformed answer, or when the agent is gone.
    */
-  async ask<T>({ method, params, answer, limitMs }: AcpRequest<T>): Promise<T> {
-    const parsed = answer.safeParse(await this.#answer(method, params, limitMs));
+  async ask<T>({ method, params, answer, isPatient = false }: AcpRequest<T>): Promise<T> {
+    const parsed = answer.safeParse(await this.#answer(method, params, isPatient));
     if (parsed.success) return parsed.data;
     throw new BackendError(`answered "${method}" with something that is not an answer to it`, { cause: parsed.error });
   }
@@ -83,10 +83,10 @@ export class AcpLink {
     return this.#closing;
   }
 
-  async #answer(method: string, params: object, limitMs: number | null): Promise<unknown> {
+  async #answer(method: string, params: object, isPatient: boolean): Promise<unknown> {
     const { promise: late, reject } = Promise.withResolvers<never>();
-    const words = `did not answer "${method}" within ${(limitMs ?? 0) / 1_000} s`;
-    const timer = limitMs === null ? null : this.#timers.after(limitMs, () => reject(new BackendError(words)));
+    const words = `did not answer "${method}" within ${LIMIT_MS / 1_000} s`;
+    const timer = isPatient ? null : this.#timers.after(LIMIT_MS, () => reject(new BackendError(words)));
     try {
       return await Promise.race([this.#connection.agent.request<unknown, object>(method, params), late]);
     } catch (error) {
@@ -102,6 +102,9 @@ export class AcpLink {
     return this.#broken;
   }
 }
+
+/** Timeout of a request, in milliseconds. */
+const LIMIT_MS = 30_000;
 
 /**
  * Passes session updates to the listener at once and in order. Hides them from the ACP library, which refuses some

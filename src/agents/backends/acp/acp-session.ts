@@ -17,6 +17,7 @@ import { retryWithinTurn, UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt, Usage } from '../backend.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
+import { BoundedMap } from '../../../lib/keyed.ts';
 import { LATE, withinMs } from '../../../lib/retry.ts';
 import { injectedPrompt } from '../../prompt/prompt.ts';
 
@@ -123,7 +124,7 @@ export class AcpSession implements AgentSession {
 
   async #open(): Promise<void> {
     const { model = null } = this.#options.seat;
-    this.#handshake = await initialize({ ...this.#options, link: this.#link, model, limitMs: REQUEST_TIMEOUT_MS });
+    this.#handshake = await initialize({ ...this.#options, link: this.#link, model });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -173,7 +174,7 @@ export class AcpSession implements AgentSession {
   async ping(): Promise<void> {
     this.#pinging = true;
     try {
-      await this.#link.ask({ method: '_ping', params: {}, answer: z.unknown(), limitMs: null });
+      await this.#link.ask({ method: '_ping', params: {}, answer: z.unknown(), isPatient: true });
     } catch (error) {
       if (this.#distrusted !== null) throw this.#distrusted;
       if (!(error instanceof RequestError)) throw acpFailure(error, this.#options.profile);
@@ -235,7 +236,7 @@ export class AcpSession implements AgentSession {
 
   #ask(text: string): Promise<z.output<typeof prompted>> {
     const params = { sessionId: this.#known.sessionId, prompt: [{ type: 'text', text }] };
-    return this.#link.ask({ method: 'session/prompt', params, answer: prompted, limitMs: null });
+    return this.#link.ask({ method: 'session/prompt', params, answer: prompted, isPatient: true });
   }
 
   async #steer(text: string): Promise<InjectOutcome> {
@@ -248,7 +249,6 @@ export class AcpSession implements AgentSession {
       method: '_session/steering',
       params,
       answer: steered,
-      limitMs: REQUEST_TIMEOUT_MS,
     });
     return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
   }
@@ -340,8 +340,6 @@ function quoted(text: string): string {
 const OUTCOMES = { completed: 'answered', waiting: 'answered', passed: 'passed', interrupted: 'stopped' } as const;
 const NOT_RUN = 'The call was not run: the turn is over.';
 const LONGEST_QUOTE = 100;
-/** Timeout of every request except prompts and pings, in milliseconds. */
-const REQUEST_TIMEOUT_MS = 30_000;
 const QUIET_MS = 100;
 const CLOSE_GRACE_MS = 1_000;
 const REFUSAL_MS = 500;
@@ -360,7 +358,7 @@ type Call = {
 /** Detects a tool that ran without its approval, or with another command than the approved command. */
 class Tripwire {
   readonly #asks: AcpPromise;
-  readonly #calls = new Map<string, Call>();
+  readonly #calls = new BoundedMap<string, Call>(MOST_CALLS);
 
   constructor(asks: AcpPromise) {
     this.#asks = asks;
@@ -426,8 +424,6 @@ class Tripwire {
       ended: false,
     };
     this.#calls.set(id, call);
-    const [oldest] = this.#calls.keys();
-    if (this.#calls.size > MOST_CALLS && oldest !== undefined) this.#calls.delete(oldest);
     return call;
   }
 }
