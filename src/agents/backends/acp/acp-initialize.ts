@@ -30,12 +30,15 @@ export type Handshake = {
 export type PreviousSession = Pick<Handshake, 'sessionId' | 'usage'>;
 
 /** Input of the handshake. */
-type HandshakeParts = {
+export type HandshakeParts = {
   readonly link: AcpLink;
   readonly profile: AcpProfile;
   readonly kind: string;
+  /** The agent's working folder, as an absolute path. */
   readonly cwd: string;
+  /** Address of the floor's tools; `null` when the agent cannot reach them. */
   readonly floorTools: ToolEndpoint | null;
+  /** An earlier session, which is loaded if the agent can; `null` for a new session. */
   readonly previous: PreviousSession | null;
   readonly meta?: object | undefined;
   /** The model to use; `null` for the agent's default. */
@@ -139,7 +142,7 @@ type ModesOf = Pick<z.output<typeof newSession>, 'sessionId' | 'modes' | 'config
   readonly resumed: boolean;
 };
 
-type ModeParts = { readonly link: AcpLink; readonly profile: AcpProfile };
+type ModeParts = Pick<HandshakeParts, 'link' | 'profile'>;
 
 /**
  * A setting of a session that must keep one of `values`; Conch sets the first. `option`: the id of the session's

@@ -5,20 +5,21 @@ import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { ToolKind } from '../../../rules/rule.ts';
 import { acpFailure, initialize } from './acp-initialize.ts';
-import type { Handshake, PreviousSession } from './acp-initialize.ts';
+import type { Handshake, HandshakeParts, PreviousSession } from './acp-initialize.ts';
 import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { isForOwnTool } from './acp-permission.ts';
-import type { AcpProfile, AcpPromise } from './acp-profiles.ts';
+import type { AcpPromise } from './acp-profiles.ts';
 import { AcpGeneration, begunAnew, toolHint } from './acp-generation.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update, ToolCall } from './acp-wire.ts';
 import { retryWithinTurn, UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt, Usage } from '../backend.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
-import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
+import type { ToolCalls } from '../../tools/tool-server.ts';
 import { BoundedMap } from '../../../lib/keyed.ts';
 import { LATE, withinMs } from '../../../lib/retry.ts';
+import { oneLine } from '../../../lib/visible.ts';
 import { injectedPrompt } from '../../prompt/prompt.ts';
 
 /** Settings of an agent's sessions. Durations are in milliseconds. */
@@ -40,20 +41,11 @@ export type AcpSettings = {
   readonly timers?: Timers;
 };
 
-type AcpSessionOptions = {
+type AcpSessionOptions = Omit<HandshakeParts, 'link' | 'model'> & {
   readonly seat: SeatContext;
-  readonly kind: string;
-  readonly profile: AcpProfile;
   readonly settings: AcpSettings;
-  /** The agent's working folder, as an absolute path. */
-  readonly cwd: string;
-  /** Address of the floor's tools; `null` when the agent cannot reach them. */
-  readonly floorTools: ToolEndpoint | null;
   /** Tools of MCP servers that Conch runs; `null` when the agent has none. */
   readonly tools: SessionTools | null;
-  /** An earlier session, which is loaded if the agent can; `null` for a new session. */
-  readonly previous: PreviousSession | null;
-  readonly meta?: object | undefined;
 };
 
 /** A session with an agent over one connection. */
@@ -245,11 +237,7 @@ export class AcpSession implements AgentSession {
       prompt: [{ type: 'text', text }],
       _meta: { steering: { idleBehavior: 'promptRequired' } },
     };
-    const { outcome } = await this.#link.ask({
-      method: '_session/steering',
-      params,
-      answer: steered,
-    });
+    const { outcome } = await this.#link.ask({ method: '_session/steering', params, answer: steered });
     return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
   }
 
@@ -334,7 +322,7 @@ export class AcpSession implements AgentSession {
 }
 
 function quoted(text: string): string {
-  return `"${text.replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').slice(0, LONGEST_QUOTE)}"`;
+  return `"${oneLine(text).slice(0, LONGEST_QUOTE)}"`;
 }
 
 const OUTCOMES = { completed: 'answered', waiting: 'answered', passed: 'passed', interrupted: 'stopped' } as const;

@@ -10,7 +10,7 @@ import { sessionTools } from '../../mcp/session-tools.ts';
 import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import { fenced } from '../../tools/toolbox.ts';
 import type { ModelSettings, ModelPrices } from './llm-models.ts';
-import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
+import { LlmGeneration, OVERHEAD, cached, sizeOf, sizeOfAll } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
 import { injectedPrompt, quotedLines } from '../../prompt/prompt.ts';
 
@@ -172,11 +172,10 @@ function bounded(
   overhead: number,
 ): readonly ModelMessage[] {
   const added = parts.map(({ own, text }): ModelMessage => ({ role: own ? 'assistant' : 'user', content: text }));
-  const size = (messages: readonly ModelMessage[]) => messages.reduce((sum, message) => sum + sizeOf(message), 0);
   // Some providers require that a user's message comes first.
   if (before.length === 0) return [...(added[0]?.role === 'assistant' ? [HEAD] : []), ...added];
-  const room = longest - system.length - overhead - size(added);
-  if (size(before) <= room) return [...before, ...added];
+  const room = longest - system.length - overhead - sizeOfAll(added);
+  if (sizeOfAll(before) <= room) return [...before, ...added];
   let kept = Math.floor(room / 2) - sizeOf(HEAD);
   const first = before.findLastIndex((message) => (kept -= sizeOf(message)) < 0);
   return [HEAD, ...before.slice(first + 1), ...added];

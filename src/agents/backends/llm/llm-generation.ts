@@ -312,7 +312,8 @@ export function sizeOf({ content }: ModelMessage): number {
 
 const FRAME = 32;
 
-function sizeOfAll(messages: readonly ModelMessage[]): number {
+/** Returns the length of all these messages in characters, by `sizeOf`. */
+export function sizeOfAll(messages: readonly ModelMessage[]): number {
   return messages.reduce((sum, message) => sum + sizeOf(message), 0);
 }
 
