@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -155,7 +155,7 @@ export class LoginStore {
   }
 
   #pathOf(url: string, ending: 'json' | 'lock'): string {
-    const name = createHash('sha256').update(new URL(url).href).digest('hex').slice(0, 32);
+    const name = hash('sha256', new URL(url).href).slice(0, 32);
     return join(this.#folder, `${name}.${ending}`);
   }
 

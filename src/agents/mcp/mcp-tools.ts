@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Tool } from '@modelcontextprotocol/client';
 import { canonical } from '../../engine/canonical.ts';
 import { hasHidden } from '../../lib/visible.ts';
@@ -90,7 +90,7 @@ function toolOf(server: string, tool: Tool): ServerTool {
     description:
       description.length > LONGEST_DESCRIPTION ? `${description.slice(0, LONGEST_DESCRIPTION)}…` : description,
     schema: { ...inputSchema, type: 'object' },
-    digest: sha256(canonical(asJson({ name, title, description, inputSchema, outputSchema, annotations }))),
+    digest: hash('sha256', canonical(asJson({ name, title, description, inputSchema, outputSchema, annotations }))),
     claims: {
       readOnly: annotations.readOnlyHint === true,
       closedWorld: annotations.openWorldHint === false,
@@ -101,7 +101,7 @@ function toolOf(server: string, tool: Tool): ServerTool {
 
 function aliasOf(full: string): string {
   const plain = full.replaceAll(/[^A-Za-z0-9_-]/g, '-');
-  return plain.length <= LONGEST_ALIAS ? plain : `${plain.slice(0, KEPT)}_${sha256(full).slice(0, 8)}`;
+  return plain.length <= LONGEST_ALIAS ? plain : `${plain.slice(0, KEPT)}_${hash('sha256', full).slice(0, 8)}`;
 }
 
 function isHidden(tool: Tool): boolean {
@@ -112,10 +112,6 @@ function textsIn(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([key, each]) => [key, ...textsIn(each)]);
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }
 
 function asJson(value: unknown): unknown {

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Server as McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import type { CallToolResult, RequestId } from '@modelcontextprotocol/server';
@@ -124,7 +124,7 @@ export class ToolEndpoint {
 
   /** Accepts another token for this session, such as an earlier one that a returning agent still has. */
   admit(token: string): void {
-    if (this.#isOpen) this.#byToken.set(digestOf(token), this);
+    if (this.#isOpen) this.#byToken.set(hash('sha256', token), this);
   }
 
   /** Revokes all tokens of the session. */
@@ -194,7 +194,7 @@ export class ToolEndpoints {
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { origin, authorization = '' } = request.headers;
     const [, token = ''] = /^Bearer (\S{1,200})$/.exec(authorization) ?? [];
-    const endpoint = this.#byToken.get(digestOf(token));
+    const endpoint = this.#byToken.get(hash('sha256', token));
     if (origin !== undefined && !this.#rules.origins.includes(origin)) return refuse(response, 403);
     if (endpoint === undefined) return refuse(response, 401);
     if (request.url !== TOOL_PATH) return refuse(response, 404);
@@ -239,10 +239,6 @@ const HEADERS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
 
 function refuse(response: ServerResponse, status: number): void {
   reply(response, { status, ...defined({ headers: HEADERS[status] }) });
-}
-
-function digestOf(token: string): string {
-  return createHash('sha256').update(token).digest('hex');
 }
 
 const NO_FLOOR = 'You do not have the floor: nothing was done.';

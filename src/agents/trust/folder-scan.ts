@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { lstat, open, readFile, readdir, readlink, realpath, stat } from 'node:fs/promises';
 import type { BigIntStats, Dirent } from 'node:fs';
@@ -99,9 +99,7 @@ async function keep(
 
 function digestOf(folder: string, found: readonly Found[]): string {
   const facts = found.map(({ at, print }) => [at, print.mark]);
-  return createHash('sha256')
-    .update(JSON.stringify([folder, facts]))
-    .digest('hex');
+  return hash('sha256', JSON.stringify([folder, facts]));
 }
 
 type Places = Readonly<Record<RepositoryFile['searched'], readonly string[]>>;
@@ -343,18 +341,18 @@ async function read(
 ): Promise<FilePrint> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    const hash = createHash('sha256');
+    const digest = createHash('sha256');
     const piece = Buffer.alloc(PIECE_BYTES);
     let size = 0;
     let head = Buffer.alloc(0);
     for (let bytes = -1; bytes !== 0 && size <= MOST_BYTES; size += bytes) {
       bytes = (await file.read(piece, 0, PIECE_BYTES, null)).bytesRead;
       const part = piece.subarray(0, bytes);
-      hash.update(part);
+      digest.update(part);
       if (head.length < MOST_TEXT * 4) head = Buffer.concat([head, part]);
     }
     const whole = size > MOST_BYTES ? (await file.stat()).size : size;
-    const mark = `${link ?? ''} ${hash.digest('hex')}${size > MOST_BYTES ? ` ${by}` : ''}`;
+    const mark = `${link ?? ''} ${digest.digest('hex')}${size > MOST_BYTES ? ` ${by}` : ''}`;
     return { size: whole, text: head.toString('utf8').slice(0, MOST_TEXT), remark: link, mark };
   } finally {
     await file.close();

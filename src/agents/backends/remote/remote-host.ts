@@ -22,7 +22,7 @@ import type { LinkLimits } from './remote-link.ts';
 import type { TokenBook, TokenEntry } from './tokens.ts';
 import { TOOL_PATH, ToolEndpoints } from '../../tools/tool-server.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Options of the server that remote agents connect to. Durations are in milliseconds. */
 export type RemoteHostOptions = {
@@ -395,7 +395,7 @@ export class HandshakeLimiter {
       caller.wrong.clear();
       caller.wrongSince = now;
     }
-    caller.wrong.add(createHash('sha256').update(token).digest('base64'));
+    caller.wrong.add(hash('sha256', token));
     if (caller.wrong.size < wrongTokens) return false;
     caller.wrong.clear();
     caller.lockedUntil = now + lockoutMs;

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -91,7 +91,7 @@ export function openTokenBook(dataDir: string): TokenBook {
   };
   return {
     holderOf: (token) => {
-      const digest = createHash('sha256').update(token).digest();
+      const digest = hash('sha256', token, 'buffer');
       const isEqual = ({ sha256 }: TokenEntry) => timingSafeEqual(Buffer.from(sha256, 'hex'), digest);
       const found = Object.entries(current()).find(([, entry]) => isEqual(entry));
       return found === undefined ? null : { agent: found[0], entry: found[1] };
@@ -121,7 +121,7 @@ function put(dataDir: string, agent: AgentId, making: TokenMaking & { readonly e
   }
   const { at, channels, entries } = making;
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
-  const sha256 = createHash('sha256').update(token).digest('hex');
+  const sha256 = hash('sha256', token);
   const createdAt = new Date(at).toISOString();
   write(dataDir, { ...entries, [agent]: { sha256, createdAt, ...defined({ channels }) } });
   return token;
