@@ -26,7 +26,8 @@ function makeFolders(path: string): boolean {
   }
 }
 
-function isFolder(path: string): boolean {
+/** True for a folder, also by a link; false when nothing is there. Throws when the path cannot be looked up. */
+export function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { sendSignal } from '../../lib/marked-processes.ts';
+import { isFolder } from '../../lib/private-file.ts';
 import { systemTimers } from '../../lib/time.ts';
 import type { Timers } from '../../lib/time.ts';
 import { BackendError } from '../backends/backend.ts';
@@ -219,10 +219,6 @@ function startGuard(groups: string): Guard {
   });
   shell.unref();
   return shell;
-}
-
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 const TAIL = 4_096;

@@ -4,6 +4,7 @@ import { lstat, open, readFile, readdir, readlink, realpath, stat } from 'node:f
 import type { BigIntStats, Dirent } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { FilePower, RepositoryFile } from './repository-files.ts';
 
 /** One file that an agent would obey, or a folder that may hold such files and could not be searched whole. */
@@ -299,7 +300,7 @@ type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: 
 
 /** A cache of file hashes. A file is hashed again when its size, times, device, inode or link change. */
 export class FileHashes {
-  readonly #known = new Map<string, { readonly by: string; readonly print: FilePrint }>();
+  readonly #known = new BoundedMap<string, { readonly by: string; readonly print: FilePrint }>(MOST_KEPT);
 
   /**
    * Returns the content of a found file, from the cache if the file is unchanged. Resolves with `null` when the file is
@@ -316,7 +317,6 @@ export class FileHashes {
       const known = this.#known.get(at);
       if (known?.by === by && known.print.remark === link) return known.print;
       const print = await read(at, { by, link });
-      if (this.#known.size >= MOST_KEPT) this.#known.clear();
       this.#known.set(at, { by, print });
       return print;
     } catch (error) {

@@ -14,6 +14,7 @@ import {
 } from '../../../lib/guarded-server.ts';
 import type { UpgradeRefusal } from '../../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
+import { BoundedMap } from '../../../lib/keyed.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import type { AgentLog } from '../../session/floor-port.ts';
 import { Heartbeat } from '../../session/supervisor.ts';
@@ -366,7 +367,7 @@ type CallerRecord = { since: number; handshakes: number; wrong: Set<string>; wro
 export class HandshakeLimiter {
   readonly #clock: Clock;
   readonly #limits: HandshakeLimits;
-  readonly #callers = new Map<string, CallerRecord>();
+  readonly #callers = new BoundedMap<string, CallerRecord>(REMEMBERED);
 
   constructor(clock: Clock, limits: HandshakeLimits) {
     this.#clock = clock;
@@ -407,8 +408,6 @@ export class HandshakeLimiter {
     if (known !== undefined) return known;
     const caller = { since: now, handshakes: 0, wrong: new Set<string>(), wrongSince: now, lockedUntil: 0 };
     this.#callers.set(by, caller);
-    const [oldest] = this.#callers.keys();
-    if (this.#callers.size > REMEMBERED && oldest !== undefined) this.#callers.delete(oldest);
     return caller;
   }
 }
