@@ -13,7 +13,7 @@ import { neutralised } from '../prompt/prompt.ts';
 import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
 import type { FloorTools } from './floor-tools.ts';
 import { inputWords } from './input-words.ts';
-import type { GatedCall, UnfinishedSteps, ToolGate } from './tool-gate.ts';
+import type { GatedCall, UnfinishedSteps } from './tool-gate.ts';
 import type { Report } from '../backends/backend.ts';
 
 /** A tool call as a model writes it. */
@@ -59,16 +59,13 @@ type UnfinishedTurn = {
  */
 export class Toolbox {
   readonly #parts: ToolboxParts;
-  readonly #served: { readonly session: SessionTools; readonly gate: ToolGate } | null;
   #isStepping = false;
   #offered: OfferedTools = NOTHING;
   #size = 0;
   readonly #done: string[] = [];
 
   constructor(parts: ToolboxParts) {
-    const { session, report } = parts;
     this.#parts = parts;
-    this.#served = session === null ? null : { session, gate: report.gate };
   }
 
   /** The generation's calls of servers' tools, with outcomes, for a later prompt of the turn; empty without calls. */
@@ -100,8 +97,7 @@ export class Toolbox {
 
   /** Lists the tools that the model gets now, by name. Only floor tools when the generation is stopped. */
   async offer(): Promise<Readonly<Record<string, ModelTool>>> {
-    const { report, stopped } = this.#parts;
-    const session = this.#served?.session ?? null;
+    const { session, report, stopped } = this.#parts;
     const floor = this.#parts.floorTools.offered.map((name) => [name, FLOOR_TOOLS[name]] as const);
     if (session === null || stopped.aborted) return Object.fromEntries(floor);
     const { reaches = () => true } = session.seat;
@@ -120,12 +116,12 @@ export class Toolbox {
    * reported.
    */
   async step(text: string, calls: readonly ModelCall[]): Promise<'go' | 'stop'> {
-    if (this.#served === null) return 'go';
+    const { session, report, since } = this.#parts;
+    if (session === null) return 'go';
     this.#isStepping ||= calls.some(({ name, input }) => this.#find(name) !== null && record(input) !== null);
     if (!this.#isStepping) return 'go';
-    const { since } = this.#parts;
     const kept = since === undefined ? null : { said: JSON.stringify(since()), calls: JSON.stringify(calls) };
-    return await this.#served.gate.step({ text, kept });
+    return await report.gate.step({ text, kept });
   }
 
   /**
@@ -133,7 +129,8 @@ export class Toolbox {
    * are stored, or when that step had no calls.
    */
   async unfinished(): Promise<UnfinishedTurn | null> {
-    const left = (await this.#served?.gate.unfinished()) ?? null;
+    const { session, report } = this.#parts;
+    const left = session === null ? null : await report.gate.unfinished();
     if (left === null) return null;
     this.#isStepping = true;
     const said = left.steps.flatMap((step) => z.array(z.unknown()).parse(JSON.parse(step.said)));
@@ -160,7 +157,7 @@ export class Toolbox {
   }
 
   #shown(alias: string, text: string, failed: boolean): string {
-    const body = this.#served?.session.kept.shorten(text === '' ? '(nothing)' : text) ?? text;
+    const body = this.#parts.session?.kept.shorten(text === '' ? '(nothing)' : text) ?? text;
     return fenced(`${failed ? 'Error of' : 'Result of'} ${alias}`, body);
   }
 
@@ -199,23 +196,19 @@ export class Toolbox {
   }
 
   async #answer(call: ModelCall): Promise<Answer> {
-    const { floorTools } = this.#parts;
+    const { floorTools, session } = this.#parts;
     if (isFloorTool(call.name)) return { text: await floorTools.apply(call.name, call.input) };
-    const session = this.#served?.session ?? null;
     if (call.name === READ_OUTPUT && session !== null) return { text: readOn(session.kept, call.input) };
     const found = this.#find(call.name);
-    if (found === null || this.#served === null) return { text: this.#missing(call.name) };
+    if (found === null || session === null) return { text: this.#missing(call.name) };
     const input = record(call.input);
     if (input === null) return { text: 'The call was not run: its input is no JSON object.' };
-    return await this.#use(found, gatedCall(call, { found, input, session: this.#served.session }), this.#served);
+    return await this.#use(found, gatedCall(call, { found, input, session }), session);
   }
 
-  async #use(
-    found: ServerTool,
-    call: GatedCall,
-    { session, gate }: { readonly session: SessionTools; readonly gate: ToolGate },
-  ): Promise<Answer> {
+  async #use(found: ServerTool, call: GatedCall, session: SessionTools): Promise<Answer> {
     const { report, stopped } = this.#parts;
+    const { gate } = report;
     const verdict = await gate.ask(call, stopped);
     if (verdict.verdict === 'refused') {
       this.#note(call, verdict.words);
