@@ -24,7 +24,8 @@ export class AcpMultiplexer {
   /** Requests of the agent that have no answer yet, by id. */
   readonly #agentRequests = new Map<Id, Conversation>();
   #numbers = 0;
-  #greeting: Answer | 'asked' | null = null;
+  #greeting: Answer | null = null;
+  /** The requests that wait for the answer to `initialize`. The first of them was sent. */
   #greeted: { readonly conversation: Conversation; readonly id: Id }[] = [];
   #open = true;
 
@@ -112,14 +113,12 @@ export class AcpMultiplexer {
   }
 
   #greet(conversation: Conversation, message: Extract<AnyMessage, { method: string; id: Id }>): void {
-    if (this.#greeting !== null && this.#greeting !== 'asked') {
+    if (this.#greeting !== null) {
       conversation.push({ jsonrpc: '2.0', id: message.id, ...this.#greeting });
       return;
     }
     this.#greeted.push({ conversation, id: message.id });
-    if (this.#greeting === 'asked') return;
-    this.#greeting = 'asked';
-    this.#number(conversation, message);
+    if (this.#greeted.length === 1) this.#number(conversation, message);
   }
 
   #cancelling(conversation: Conversation, message: AnyMessage): AnyMessage {
