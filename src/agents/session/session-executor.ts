@@ -413,7 +413,7 @@ export class SessionExecutor {
       const { from, trigger, to } = fact;
       log.debug({ ...this.#about, from, trigger, to: to.name, effect: fact.effect?.type ?? 'None' }, 'session');
       if (wasOpening && event.type !== 'SessionOpened') this.#attempt?.resolve();
-      for (const effect of machine.react(fact, this.#state)) this.#carryOut(effect);
+      if (fact.effect !== null) this.#carryOut(fact.effect);
     }
     this.#alarm.cancel();
     this.#alarm.noLaterThan(machine.nextDeadline(this.#state));

@@ -198,7 +198,7 @@ export const SESSION_TRANSITIONS = [
 
 /** The session machine. Each event yields one fact, or a refusal. */
 export type SessionMachine = Required<
-  Pick<Machine<SessionState, SessionEvent, SessionFact, SessionEffect>, 'decide' | 'evolve' | 'react' | 'nextDeadline'>
+  Pick<Machine<SessionState, SessionEvent, SessionFact, never>, 'decide' | 'evolve' | 'nextDeadline'>
 >;
 
 /**
@@ -212,7 +212,6 @@ export function createSessionMachine(thresholds: Thresholds = DEFAULT_THRESHOLDS
 const machineWith = foundOnce((thresholds: Thresholds): SessionMachine => ({
   decide: (state, event, at) => decide({ state, event, at, thresholds }),
   evolve,
-  react,
   nextDeadline,
 }));
 
@@ -267,10 +266,6 @@ function evolve(state: SessionState, fact: SessionFact): SessionState {
   }
   const { to, sessionSeq, consecutiveErrors, totalErrors } = fact;
   return { phase: to, sessionSeq, consecutiveErrors, totalErrors };
-}
-
-function react({ effect }: SessionFact): readonly SessionEffect[] {
-  return effect === null ? [] : [effect];
 }
 
 function nextDeadline({ phase }: SessionState): Instant | null {
