@@ -1,6 +1,5 @@
 import { resolve } from 'node:path';
 import { checkAgents, checkPrices } from './checks/check-agents.ts';
-import { checkParts } from './checks/check-parts.ts';
 import { checkCredentials, checkPlatforms } from './checks/check-platforms.ts';
 import { checkRules, checkServers } from './checks/check-tools.ts';
 import { crossCheck } from './checks/cross-check.ts';
@@ -13,6 +12,7 @@ import { ConfigError, lineText, pathText } from './error.ts';
 import type { Found, Problem, Tell } from './error.ts';
 import { explain } from './explain.ts';
 import { readJson } from './json.ts';
+import { checkParts } from './parts.ts';
 import { fileSchema } from './schema.ts';
 import type { ConfigFile } from './schema.ts';
 import { fillReferences, withoutSecrets } from './secret.ts';

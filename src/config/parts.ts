@@ -1,4 +1,6 @@
 import { conchCommand, installCommand, readManifest } from '../lib/installation.ts';
+import type { Tell } from './error.ts';
+import type { World } from './world.ts';
 
 /** The parts of Conch that need further packages. The package `conch` does not bring these packages. */
 export const PARTS = {
@@ -54,6 +56,19 @@ const BACKENDS: Readonly<Record<string, PartName>> = { llm: 'models', acp: 'agen
 /** Returns the packages of a part that are not installed. */
 export function missingPackages(part: PartName, isInstalled: (name: string) => boolean): readonly string[] {
   return PARTS[part].packages.filter((name) => !isInstalled(name));
+}
+
+/**
+ * Checks that the packages of all configured parts are installed. Checks nothing when `machine` cannot look for
+ * packages.
+ */
+export function checkParts(file: Wanting, { machine }: Pick<World, 'machine'>, tell: Tell): void {
+  const { isInstalled } = machine ?? {};
+  if (isInstalled === undefined) return;
+  for (const { part, path } of neededParts(file)) {
+    const missing = missingPackages(part, isInstalled);
+    if (missing.length > 0) tell(path, missingText(part, missing));
+  }
 }
 
 /** Says that packages of a part are missing, and the command that installs them. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseCall } from '../../src/cli/arguments.ts';
-import { COST_GROUPS, costCsv, costText, costed, costsBy } from '../../src/cli/database.ts';
+import { COST_GROUPS, costCsv, costText, costed, costsBy } from '../../src/cli/cost.ts';
 import { callOf } from './call.ts';
 import type { LedgerRow } from '../../src/engine/machine-uses.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
