@@ -64,7 +64,7 @@ function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
     return 'systemd does not manage this machine, so there is no service to work on. Use docs/install.md, "Image", or your own service manager: conch service install --print shows the unit.';
   if (call.verb === 'status') return null;
   if (call.scope === 'system' && world.uid !== 0)
-    return `Only root may change units of the machine. Run the same command with sudo, or without --system for your user.`;
+    return 'Only root may install or remove a service of the machine. Run the same command with sudo, or without --system for your user.';
   const other = otherInstallation(unitPath(call, world), world);
   if (other !== null)
     return `${unitPath(call, world)} starts another Conch (${other}). Uninstall that one with its own "conch service uninstall", or remove the file.`;
@@ -79,6 +79,8 @@ function otherInstallation(path: string, world: ServiceWorld): string | null {
 
 function problemOfPlan(call: ServiceCall, world: ServiceWorld): string | null {
   const [node = '', launcher = ''] = world.command;
+  if (call.runAs !== null && call.scope === 'user')
+    return '--run-as needs --system: a service of your user runs as your user.';
   if (launcher.includes('/_npx/'))
     return 'npx runs Conch from a cache that is emptied. Install the packed file in a folder, and call it from there.';
   const paths = [...world.command, world.cwd, world.dataDir, ...call.writable];
@@ -166,7 +168,10 @@ const shownSchema = z.object({
 
 async function status(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   const path = unitPath(call, world);
-  if (!existsSync(path)) return refused(`There is no unit ${path}. Run: conch service install`);
+  if (!existsSync(path)) {
+    const option = call.scope === 'system' ? ' --system' : '';
+    return refused(`There is no unit ${path}. Run: conch service install${option}`);
+  }
   const { code, text } = await systemctl(call, world, ['show', NAME, `--property=${PROPERTIES.join(',')}`]);
   const rows = text.split('\n').map((line) => /^(\w+)=(.*)$/.exec(line)?.slice(1, 3) ?? []);
   const shown = shownSchema.safeParse(Object.fromEntries(rows.filter(({ length }) => length === 2)));

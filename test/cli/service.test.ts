@@ -95,10 +95,16 @@ describe('conch service install', () => {
 
   const refused: readonly (readonly [string, Partial<ServiceCall>, Partial<ServiceWorld>, RegExp])[] = [
     ['there is no systemd', {}, { isSystemd: false }, /^systemd does not manage this machine/],
-    ['a user asks for a service of the machine', { scope: 'system' }, {}, /^Only root may .*sudo/],
+    [
+      'a user asks for a service of the machine',
+      { scope: 'system' },
+      {},
+      /^Only root may install or remove a service of the machine\. .*sudo/,
+    ],
     ['npx runs it', {}, { command: ['/n', '/h/.npm/_npx/1/conch.js', 'start'] }, /^npx runs .*Install the packed file/],
     ['a folder is missing', { writable: ['/nowhere/x'] }, {}, /^There is no folder \/nowhere\/x\. Create it/],
     ['a path has a line break', {}, { cwd: '/a\nUser=root' }, /line break/],
+    ['a user is named for a service of this user', { runAs: 'ann' }, {}, /^--run-as needs --system/],
     ['the user has no name', { scope: 'system', runAs: 'a b' }, { uid: 0 }, /"a b" is not a valid user name/],
   ];
   test.each(refused)('refuses in one line when %s', async (_when, call, world, says) => {
@@ -146,6 +152,9 @@ describe('conch service status', () => {
   test('says that there is no unit, and names the command that installs one', async () => {
     using place = machine();
     expect(await runService(asked, place.world)).toMatchObject(refusal(/^There is no unit .*conch service install$/));
+    expect(await runService({ ...asked, scope: 'system' }, place.world)).toMatchObject(
+      refusal(/^There is no unit .*conch service install --system$/),
+    );
   });
 
   test('shows the last status that a running Conch reported', async () => {
