@@ -149,11 +149,16 @@ const NOT_HTTP = {
   is: /^(?!https?:\/\/[^/])/,
   message: 'Expected an address that begins with "http://" or "https://"',
 };
+
+const NO_ADDRESS = {
+  is: { test: (value: string): boolean => !URL.canParse(value) },
+  message: 'This address has a wrong host or port: write it as in http://127.0.0.1:11434/v1',
+};
 const ON_SLACK = '"OAuth & Permissions" of your app on api.slack.com/apps';
 const BASIC = '"Basic Information" of your app on api.slack.com/apps';
 
-const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly message: string }[]>> = {
-  OPENAI_BASE_URL: [NOT_HTTP],
+const MIX_UPS: Readonly<Record<string, readonly { readonly is: Pick<RegExp, 'test'>; readonly message: string }[]>> = {
+  OPENAI_BASE_URL: [NOT_HTTP, NO_ADDRESS],
   DISCORD_TOKEN: [
     { is: /^Bot\s/i, message: 'The value begins with "Bot": remove that word, Conch adds it' },
     {
@@ -162,7 +167,7 @@ const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly 
     },
     { is: /\s/, message: 'The value contains a space: copy it again, docs/discord.md says where to find it' },
   ],
-  DISCORD_API_URL: [NOT_HTTP],
+  DISCORD_API_URL: [NOT_HTTP, NO_ADDRESS],
   SLACK_BOT_TOKEN: [
     {
       is: /^xapp-/,
@@ -182,7 +187,7 @@ const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly 
     { is: /^(?:xox|xapp-)/, message: `This is a token: copy the "Signing Secret" from ${BASIC}` },
     { is: /\s/, message: `The value contains a space: copy it again from ${BASIC}` },
   ],
-  SLACK_API_URL: [NOT_HTTP, { is: /(?<!\/api\/)$/, message: 'Expected an address that ends in "/api/"' }],
+  SLACK_API_URL: [NOT_HTTP, NO_ADDRESS, { is: /(?<!\/api\/)$/, message: 'Expected an address that ends in "/api/"' }],
 };
 
 const PLATFORM_VARIABLES = Object.keys(MIX_UPS).filter((name) => name !== 'OPENAI_BASE_URL');

@@ -1065,6 +1065,14 @@ const VARIABLES: readonly Mistake[] = [
     next: 'Expected an address that begins with "http://" or "https://"',
   },
   {
+    kind: 'an address of the demo with a port that is no number',
+    file: {},
+    env: { OPENAI_BASE_URL: 'http://localhost:11434v1' },
+    path: 'OPENAI_BASE_URL',
+    at: null,
+    next: 'This address has a wrong host or port: write it as in http://127.0.0.1:11434/v1',
+  },
+  {
     kind: "an application's id for Discord's token",
     file: {},
     env: { DISCORD_TOKEN: '123456789012345678' },
