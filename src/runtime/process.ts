@@ -24,7 +24,6 @@ import { databaseIn, openDataFolder, openSharedFolder } from './data-folder.ts';
 import type { OpenedStore } from './data-folder.ts';
 import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
-import type { Led } from '../engine/shared/lead.ts';
 import { sendByProgram, serviceManager } from '../lib/service-manager.ts';
 import type { ServiceManager } from '../lib/service-manager.ts';
 import { conchCommand, watchVersion } from '../lib/installation.ts';
@@ -89,7 +88,7 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
   } catch (error) {
     unlisten();
     stopping.abort();
-    return letGo(error, made, opened);
+    return failedStart(error, await stopWithin(REPLACED_DRAIN_MS, stop, log));
   }
   if (made.page !== null) greet(made.page.accessLink() ?? '', first);
   const load = async (next: Config): Promise<void> => {
@@ -109,6 +108,12 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
 function ended(code: ExitCode, inOrder: boolean, unlisten: () => void): ExitCode {
   unlisten();
   return inOrder ? code : process.exit(code);
+}
+
+/** Work that was not stopped in order would keep this process alive. The caller first prints and sets the exit code. */
+function failedStart(error: unknown, inOrder: boolean): never {
+  if (!inOrder) setImmediate(() => process.exit());
+  throw error;
 }
 
 function ready({ page }: Platforms, tell: () => void): void {
@@ -194,12 +199,6 @@ function lockLost(path: string, log: Log): ExitCode {
   log.fatal({ file: path }, words);
   process.stderr.write(`${words}\n`);
   return EXIT_CODES.lockLost;
-}
-
-async function letGo(error: unknown, platforms: Platforms, { store }: Led<FloorStore>): Promise<never> {
-  platforms.release();
-  await store.close();
-  throw error;
 }
 
 type StoreParts = {

@@ -3,12 +3,13 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { runConch } from '../kill/bot.ts';
 import type { Place, Start } from '../kill/bot.ts';
-import { DEMO, STACK, inPlace } from './demo.ts';
+import { CHANNEL, DEMO, STACK, inPlace, readyPage } from './demo.ts';
 import { canMount, ownDisk } from './disk.ts';
 
 /** Runs a start that must fail. Returns its exit code and the lines of its error. Fails on a stack trace. */
@@ -142,6 +143,25 @@ describe.concurrent('a start refused by another process', () => {
       expect(code).toBe(EXIT_CODES.portTaken);
       expect(lines).toEqual([expect.stringMatching(new RegExp(`^Port ${place.port} is taken: .* set CONCH_PORT`))]);
     }));
+
+  test('ends the process when its port is taken, also with an open turn and a server for remote agents', () =>
+    inPlace(
+      { ...DEMO, agents: [...DEMO.agents, { id: 'scout', backend: { kind: 'remote' } }], remote: { port: 0 } },
+      async (place, start) => {
+        const first = start();
+        const page = await readyPage(first);
+        await page.say(CHANNEL, 'dev: slow');
+        await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
+        page.close();
+        await first.end('SIGKILL');
+        const other = createServer().listen(place.port, '127.0.0.1');
+        const again = start();
+        const end = await Promise.race([again.ended, pause(20_000, null)]);
+        other.close();
+        expect(end).toMatchObject({ code: EXIT_CODES.portTaken });
+        expect(again.err()).toContain(`Port ${place.port} is taken`);
+      },
+    ));
 
   test('names the database that a running Conch uses, and writes nothing', () =>
     inPlace(DEMO, async (place, start) => {
