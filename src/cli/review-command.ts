@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -60,7 +61,7 @@ const PRIVATE_CHANNEL = 'console:review';
  * review whose data folder `resume` names.
  */
 export async function runReview(call: ReviewCall, world: ReviewWorld): Promise<ExitCode> {
-  const isFolder = call.resume !== null && existsSync(join(call.resume, 'conch.db'));
+  const isFolder = call.resume !== null && existsSync(join(call.resume, STARTED_IN));
   if (call.resume === null && (call.task === null || call.primary === null || call.reviewer === null))
     return failed(USAGE, EXIT_CODES.usage, world);
   if (call.resume !== null && call.task !== null && !DECISION.test(call.task)) {
@@ -239,7 +240,13 @@ async function inPrivate(call: ReviewCall, world: ReviewWorld): Promise<ExitCode
   const own: ReviewWorld = { ...world, dataDir, port };
   let isPassed = false;
   try {
-    await untilRunning(own, bot);
+    if (!(await untilRunning(own, bot))) {
+      if (call.resume === null) rmSync(dataDir, { recursive: true, force: true });
+      const code =
+        Object.values(EXIT_CODES).find((each) => each === bot.exitCode && each !== EXIT_CODES.ok) ??
+        EXIT_CODES.unexpected;
+      return failed('The review did not begin: the lines before say why.', code, world);
+    }
     const { code } = await followed({ ...call, channel: PRIVATE_CHANNEL }, own);
     isPassed = code === EXIT_CODES.ok;
     return hinted(code, dataDir, world);
@@ -279,11 +286,13 @@ async function untilFree(dataDir: string, world: ReviewWorld): Promise<boolean> 
   return false;
 }
 
-async function untilRunning(world: ReviewWorld, bot: { readonly exitCode: number | null }): Promise<void> {
+/** Waits until a private Conch answers. Returns false when it ended before. */
+async function untilRunning(world: ReviewWorld, bot: Pick<ChildProcess, 'exitCode' | 'signalCode'>): Promise<boolean> {
   while (!(await isRunning(world))) {
-    if (bot.exitCode !== null) throw new Error('a private Conch could not start; the lines before say why');
+    if (bot.exitCode !== null || bot.signalCode !== null) return false;
     await world.sleep(POLL_MS);
   }
+  return true;
 }
 
 /** Settings that a private Conch does not take over, because it serves one channel, with a store of its own. */

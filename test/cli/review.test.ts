@@ -1,9 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { runReview } from '../../src/cli/review-command.ts';
 import { until } from '../e2e/network.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
@@ -159,6 +159,40 @@ describe('conch review without a running Conch', () => {
       9,
       'No running Conch has the review console:x-1, and no folder with this path is the data folder of a review.\n',
     ]);
+  });
+
+  test('refuses to resume the data folder of a Conch that ran no private review', async () => {
+    const folder = join(place, 'foreign');
+    mkdirSync(folder);
+    configure(folder, ['One.'], ['PASS']);
+    writeFileSync(join(folder, 'conch.db'), '');
+    const { code, err } = await conch(folder, 'review', '--resume', folder).ended();
+    expect([code, err]).toEqual([9, expect.stringMatching(/^No running Conch has the review .*\n$/)]);
+  });
+
+  test('passes on the problems with which the private Conch cannot start, its exit code, and leaves no folder', async () => {
+    const folder = join(place, 'refused');
+    mkdirSync(folder);
+    configure(folder, ['One.'], ['PASS']);
+    const words = ['review', '--primary', 'dev', '--reviewer', 'nobody', 'write it'];
+    const { code, err } = await conch(folder, ...words).ended();
+    expect(code).toBe(3);
+    expect(err).toContain('"nobody" is not the id of an agent');
+    expect(err).toMatch(/The review did not begin: the lines before say why\.\n$/);
+    expect(readdirSync(`${folder}-temporary`).filter((name) => name.startsWith('conch-review-'))).toEqual([]);
+  });
+
+  test('ends when the private Conch is killed before it answers', async () => {
+    const folder = join(place, 'unborn');
+    mkdirSync(folder);
+    configure(folder, ['One.'], ['PASS']);
+    // The private Conch loads this file, too, and kills itself.
+    writeFileSync(join(folder, 'die.mjs'), `if (process.argv[2] === 'start') process.kill(process.pid, 'SIGKILL');`);
+    vi.stubEnv('NODE_OPTIONS', `--import=${join(folder, 'die.mjs')}`);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const words = ['review', '--primary', 'dev', '--reviewer', 'qa', 'write it'];
+    const { code, err } = await conch(folder, ...words).ended();
+    expect([code, err]).toEqual([1, expect.stringMatching(/The review did not begin/)]);
   });
 
   test('prints its usage when the task is missing', async () => {
