@@ -4,11 +4,12 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { BackendError, UntrustedError } from '../agents/backends/backend.ts';
 import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
-import { listAgentTokens } from '../agents/backends/remote/tokens.ts';
+import { TokenError, listAgentTokens } from '../agents/backends/remote/tokens.ts';
 import { LoginStore } from '../agents/mcp/login-store.ts';
 import { McpServer } from '../agents/mcp/mcp-server.ts';
 import { LoginNeededError, ServerLogins } from '../agents/mcp/server-logins.ts';
 import { standingWords } from '../agents/trust/folder-trust.ts';
+import type { FolderTrust } from '../agents/trust/folder-trust.ts';
 import { SANDBOX_REMEDY, sandboxFault } from '../agents/process/sandbox.ts';
 import { bad, good, warning } from '../adapters/port.ts';
 import type { CheckResult } from '../adapters/port.ts';
@@ -23,7 +24,7 @@ import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { lockFile, lockInstance, lockOf } from '../engine/lock.ts';
-import { storeError } from '../engine/errors.ts';
+import { StoreError, storeError } from '../engine/errors.ts';
 import { checkMark } from '../engine/sqlite/commits.ts';
 import { openToRead } from '../engine/sqlite/open.ts';
 import { readLastCheck } from '../runtime/background-check.ts';
@@ -308,7 +309,7 @@ function missing(name: string, page: string): CheckResult {
  * only the first is tried; its finding counts for all. Remote agents, and agents whose folder has untrusted files that
  * take effect, are each tried.
  */
-async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
+async function tryAgents(parts: TrialParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;
   const seated = agents.filter(({ id }) => channels.some((channel) => channel.agents.includes(id)));
   const backends = await createBackends(parts);
@@ -317,21 +318,37 @@ async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> 
   try {
     for (const agent of seated) {
       if (agent.backend.kind === 'scripted') continue;
-      const folder = parts.trust === undefined ? null : await folderStanding(agent, parts.trust);
-      const shared = `${folder?.decision?.choice} ${JSON.stringify(agent.backend)}`;
-      const isOwn =
-        agent.backend.kind === 'remote' || (folder?.scan.digest != null && folder.decision?.choice !== 'trusted');
-      const key = isOwn ? agent.id : shared;
-      const found = known.get(key) ?? (await tryOne(agent, parts, backends));
-      known.set(key, found);
-      findings.push({ ...found, what: `${agent.id}: start` });
-      if (folder?.decision?.choice === 'trusted')
-        findings.push(good(`${agent.id}: folder`, standingWords(agent.id, folder)));
+      const tried = tryAgent(agent, parts, { backends, known });
+      findings.push(...(await tried.catch((error: unknown) => [unreadable(agent, error)])));
     }
   } finally {
     await backends.stop();
   }
   return findings;
+}
+
+type TrialParts = BackendsParts & { readonly trust: FolderTrust };
+
+/** `known`: the findings of agents that were tried before. Rejects when a file in the data folder cannot be read. */
+async function tryAgent(
+  agent: AgentConfig,
+  parts: TrialParts,
+  { backends, known }: { readonly backends: Backends; readonly known: Map<string, CheckResult> },
+): Promise<readonly CheckResult[]> {
+  const folder = await folderStanding(agent, parts.trust);
+  const isTrusted = folder?.decision?.choice === 'trusted';
+  const isOwn = agent.backend.kind === 'remote' || (folder?.scan.digest != null && !isTrusted);
+  const key = isOwn ? agent.id : `${isTrusted} ${JSON.stringify(agent.backend)}`;
+  const found = known.get(key) ?? (await tryOne(agent, parts, backends));
+  known.set(key, found);
+  const start = { ...found, what: `${agent.id}: ${START}` };
+  return isTrusted ? [start, good(`${agent.id}: folder`, standingWords(agent.id, folder))] : [start];
+}
+
+/** The finding about an agent whose token, or the decision about whose folder, cannot be read. Throws other errors. */
+function unreadable({ id }: AgentConfig, error: unknown): CheckResult {
+  if (error instanceof StoreError || error instanceof TokenError) return bad(`${id}: ${START}`, error.message, null);
+  throw error;
 }
 
 /** The subject of a finding about an agent; the agent's id is put before it later. */

@@ -334,6 +334,33 @@ describe('T39 conch doctor', () => {
     });
   });
 
+  test('reports tokens of remote agents that cannot be read, and checks on', async () => {
+    const damaged = (place: string) => {
+      mkdirSync(`${place}/.conch`);
+      writeFileSync(`${place}/.conch/agent-tokens.json`, '{ "dev": ');
+      return { ...one({ kind: 'remote' }), remote: { port: 0 } };
+    };
+    const { findings, code } = await examined(damaged);
+    expect(findings.find(({ verdict }) => verdict === 'bad')).toMatchObject({
+      what: 'dev: start',
+      text: expect.stringMatching(/agent-tokens\.json is damaged: restore it, or delete it/),
+    });
+    expect([findings.some(({ what }) => what === 'database'), code]).toEqual([true, EXIT_CODES.configuration]);
+  });
+
+  test('reports a damaged database, also when an agent works in a folder with files that it obeys', async () => {
+    const damaged = (place: string) => {
+      mkdirSync(`${place}/.conch`);
+      writeFileSync(`${place}/.conch/conch.db`, 'no database at all, but quite long. '.repeat(300));
+      mkdirSync(`${place}/work/.claude`);
+      writeFileSync(`${place}/work/.claude/settings.json`, '{}');
+      return one({ kind: 'command', command: 'date', cwd: `${place}/work` });
+    };
+    const { findings } = await examined(damaged);
+    expect(findings.find(({ what }) => what === 'database')?.text).toMatch(/conch\.db is damaged/);
+    expect(findings.find(({ what }) => what === 'dev: start')?.text).toMatch(/conch\.db is damaged/);
+  });
+
   test.each([
     ['a day before it begins', Date.UTC(2026, 10, 21, 4), 'bad', 'it is not valid before'],
     ['more than two weeks before it ends', Date.UTC(2126, 9, 15, 4), 'good', 'it is valid until'],
