@@ -385,7 +385,10 @@ export function printError(text: string, code: ExitCode = EXIT_CODES.usage): Exi
 }
 
 function told({ ok, text, code }: Done): ExitCode {
-  return ok ? (printLine(text), code) : printError(text, code);
+  if (!ok) return printError(text, code);
+  // No rows as JSON lines: an empty line would be no JSON.
+  if (text !== '') printLine(text);
+  return code;
 }
 
 function look(purpose: Purpose = 'look'): Config {

@@ -82,6 +82,8 @@ test('conch prune deletes console messages older than the retention, and keeps t
     await page.until(() => page.texts('agent').length > 0, 'an answer');
     page.close();
     await bot.end('SIGTERM');
+    // No tool was called: not even an empty line, which would be no JSON.
+    expect((await conch(place, 'audit', '--json')).out).toBe('');
     age(place);
     expect((await conch(place, 'prune')).code).toBe(0);
     const db = new Database(join(place.dataDir, 'conch.db'), { readonly: true });
