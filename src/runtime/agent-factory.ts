@@ -89,7 +89,7 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const shared = { ...parts, inForce: () => inForce.config, agentOf: (id: AgentId) => agents.get(id) };
   const load = async (config: Config): Promise<void> => {
     for (const { backend } of [...config.agents, ...config.crews])
-      if (!makers.has(backend.kind)) makers.set(backend.kind, await makerOf(backend.kind, shared, doors));
+      if (!makers.has(backend.kind)) makers.set(backend.kind, await MAKERS[backend.kind](shared, doors));
     inForce.config = config;
   };
   await load(parts.config);
@@ -174,20 +174,10 @@ type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>
  */
 type Doors = { host: RemoteHost | null; serverTools: ServerTools | null; readonly closing: (() => Promise<void>)[] };
 
-function makerOf(kind: Kind, parts: SharedParts, doors: Doors): Promise<Maker> {
-  switch (kind) {
-    case 'scripted':
-      return scripted(parts, doors);
-    case 'llm':
-      return llm(parts, doors);
-    case 'acp':
-      return acp(parts, doors);
-    case 'command':
-      return command(parts);
-    case 'remote':
-      return remote(parts, doors);
-  }
-}
+type LoadMaker = (parts: SharedParts, doors: Doors) => Promise<Maker>;
+
+/** Loads the code of the backends of each kind. */
+const MAKERS: Readonly<Record<Kind, LoadMaker>> = { scripted, llm, acp, command, remote };
 
 function makerFor<Wanted extends Kind>(
   kind: Wanted,

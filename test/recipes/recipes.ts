@@ -132,12 +132,12 @@ export const RECIPES: readonly Recipe[] = [
       },
       {
         file: 'src/runtime/agent-factory.ts',
-        after: 'switch (kind) {',
+        after: 'const MAKERS: Readonly<Record<Kind, LoadMaker>> = {',
         add: `
-          case 'echo':
-            return import('../agents/backends/echo/echo-backend.ts').then((made) =>
+          echo: () =>
+            import('../agents/backends/echo/echo-backend.ts').then((made) =>
               makerFor('echo', () => made.createEchoBackend()),
-            );`,
+            ),`,
       },
       {
         file: 'src/cli/agent-check.ts',
