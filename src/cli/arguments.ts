@@ -43,7 +43,7 @@ export const PROGRAM_COMMANDS: readonly { readonly usage: string; readonly summa
 }));
 
 function usageOf({ command, options = [] }: Row): string {
-  const whole = [command, ...options.map((name) => `[${OPTIONS[name].flags.replace(/^-\w, /, '')}]`)].join(' ');
+  const whole = [command, ...options.map((name) => `[${OPTIONS[name][0].flags.replace(/^-\w, /, '')}]`)].join(' ');
   return whole.length > LONGEST_USAGE ? `${command} [options]` : whole;
 }
 
@@ -62,7 +62,7 @@ function programOf(onCall: (call: ProgramCall) => void, write: (text: string) =>
       command = command.commands.find((known) => known.name() === name) ?? command.command(name);
     command.description(row.summary).showHelpAfterError(`Usage: conch ${usageOf(row)}`);
     for (const parameter of parameters) command.addArgument(parameter);
-    for (const name of row.options ?? []) command.addOption(OPTIONS[name]);
+    for (const name of row.options ?? []) command.addOption(OPTIONS[name][0]);
     command.action(() => onCall({ row, words: command.args, options: optionsSchema.parse(command.opts()) }));
     // The help of `conch ctl` is the running bot's list of commands.
     if (row.command.startsWith('ctl')) command.helpOption(false).option('-h, --help');

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { InvalidArgumentError, Option } from 'commander';
 import { z } from 'zod';
 import type { MaintenanceOrder } from '../adapters/console/server.ts';
@@ -41,65 +42,59 @@ import type { LoginCall } from './mcp-login.ts';
 import type { ServiceCall } from './service.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './replay-view.ts';
 
-/** The options of the program `conch`. Each command lists the options that it takes. */
+const flag = (flags: string, meaning: string) => [new Option(flags, meaning), z.boolean().default(false)] as const;
+const textOption = (flags: string, meaning: string) =>
+  [new Option(flags, meaning), z.string().nullable().default(null)] as const;
+
+/**
+ * The options of the program `conch`, each with the schema of its value and the default. Each command lists the options
+ * that it takes.
+ */
 export const OPTIONS = {
-  json: new Option('--json', 'print JSON'),
-  csv: new Option('--csv', 'print CSV'),
-  background: new Option('--background', 'skip the replay of journals, as the running bot does'),
-  dryRun: new Option('--dry-run', 'count only'),
-  channel: new Option('-c, --channel <id>', 'the channel'),
-  from: new Option('--from <number>', 'the first entry to show; all are checked').argParser(entryNumber),
-  since: new Option('--since <time>', 'a day or a duration: 2026-11-22, 7d, 2h'),
-  by: new Option(`--by <${COST_GROUPS.join('|')}>`, 'what to sum by').choices(COST_GROUPS),
-  primary: new Option('--primary <agent>', 'the agent that works'),
-  reviewer: new Option('--reviewer <agent>', 'the agent that reviews'),
-  maxIterations: new Option('--max-iterations <number>', 'the most iterations').argParser(entryNumber),
-  resume: new Option(
+  json: flag('--json', 'print JSON'),
+  csv: flag('--csv', 'print CSV'),
+  background: flag('--background', 'skip the replay of journals, as the running bot does'),
+  dryRun: flag('--dry-run', 'count only'),
+  channel: textOption('-c, --channel <id>', 'the channel'),
+  from: [
+    new Option('--from <number>', 'the first entry to show; all are checked').argParser(entryNumber),
+    z.number().default(1),
+  ],
+  since: textOption('--since <time>', 'a day or a duration: 2026-11-22, 7d, 2h'),
+  by: [
+    new Option(`--by <${COST_GROUPS.join('|')}>`, 'what to sum by').choices(COST_GROUPS),
+    z.enum(COST_GROUPS).default('agent'),
+  ],
+  primary: textOption('--primary <agent>', 'the agent that works'),
+  reviewer: textOption('--reviewer <agent>', 'the agent that reviews'),
+  maxIterations: [
+    new Option('--max-iterations <number>', 'the most iterations').argParser(entryNumber),
+    z.number().nullable().default(null),
+  ],
+  resume: textOption(
     '--resume <id>',
     'follow a review that was started before; a word decides: accept, uphold, more, cancel',
   ),
-  crew: new Option('--crew <id>', 'the crew, where there are several'),
-  now: new Option('--now', 'with stop: cut steps under way'),
-  system: new Option('--system', 'a service of the machine, in place of one of your user'),
-  runAs: new Option('--run-as <user>', 'with --system: an existing user, in place of one that systemd makes'),
-  writable: new Option('--writable <folders>', 'folders that agents may write to, with commas'),
-  allowSandbox: new Option('--allow-sandbox', 'leave out protections under which "sandbox" of agents cannot work'),
-  print: new Option('--print', 'print the unit and change nothing'),
-  platform: new Option('--platform <page|discord|slack>', 'where people and agents talk'),
-  agents: new Option('--agents <kind>', `what the agents are: ${STARTER_AGENTS.join(', ')}`),
-  names: new Option('--names <names>', 'the names of the agents, with commas'),
-  mode: new Option('--mode <mode>', `what a message does while an agent speaks: ${MODE_NAMES.join(', ')}`),
-  touches: new Option('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
+  crew: textOption('--crew <id>', 'the crew, where there are several'),
+  now: flag('--now', 'with stop: cut steps under way'),
+  system: flag('--system', 'a service of the machine, in place of one of your user'),
+  runAs: textOption('--run-as <user>', 'with --system: an existing user, in place of one that systemd makes'),
+  writable: textOption('--writable <folders>', 'folders that agents may write to, with commas'),
+  allowSandbox: flag('--allow-sandbox', 'leave out protections under which "sandbox" of agents cannot work'),
+  print: flag('--print', 'print the unit and change nothing'),
+  platform: textOption('--platform <page|discord|slack>', 'where people and agents talk'),
+  agents: textOption('--agents <kind>', `what the agents are: ${STARTER_AGENTS.join(', ')}`),
+  names: textOption('--names <names>', 'the names of the agents, with commas'),
+  mode: textOption('--mode <mode>', `what a message does while an agent speaks: ${MODE_NAMES.join(', ')}`),
+  touches: textOption('--touches <patterns>', 'with spawn: patterns of the files of their tickets, with commas'),
 } as const;
 
+const SCHEMAS = Object.fromEntries(Object.entries(OPTIONS).map(([name, [, schema]]) => [name, schema])) as {
+  readonly [Name in keyof typeof OPTIONS]: (typeof OPTIONS)[Name][1];
+};
+
 /** The options typed in one command line of `conch`, with defaults for the rest. */
-export const optionsSchema = z.object({
-  json: z.boolean().default(false),
-  csv: z.boolean().default(false),
-  background: z.boolean().default(false),
-  dryRun: z.boolean().default(false),
-  help: z.boolean().default(false),
-  channel: z.string().nullable().default(null),
-  from: z.number().default(1),
-  since: z.string().nullable().default(null),
-  by: z.enum(COST_GROUPS).default('agent'),
-  primary: z.string().nullable().default(null),
-  reviewer: z.string().nullable().default(null),
-  maxIterations: z.number().nullable().default(null),
-  resume: z.string().nullable().default(null),
-  crew: z.string().nullable().default(null),
-  now: z.boolean().default(false),
-  system: z.boolean().default(false),
-  runAs: z.string().nullable().default(null),
-  writable: z.string().default(''),
-  allowSandbox: z.boolean().default(false),
-  print: z.boolean().default(false),
-  touches: z.string().nullable().default(null),
-  platform: z.string().nullable().default(null),
-  agents: z.string().nullable().default(null),
-  names: z.string().nullable().default(null),
-  mode: z.string().nullable().default(null),
-});
+export const optionsSchema = z.object({ ...SCHEMAS, help: z.boolean().default(false) });
 export type Options = z.output<typeof optionsSchema>;
 
 /**
@@ -326,7 +321,7 @@ async function service(verb: ServiceCall['verb'], options: Options): Promise<Exi
   const dataDir = verb === 'install' ? look().dataDir : '';
   const { foldersOf, runService, thisMachine } = await import('./service.ts');
   const { runAs, allowSandbox: allowsSandbox, print: printsOnly } = options;
-  const writable = foldersOf(options.writable, process.cwd());
+  const writable = foldersOf(options.writable ?? '', process.cwd());
   const scope = options.system ? 'system' : 'user';
   const call = { verb, scope, runAs, writable, allowsSandbox, printsOnly } satisfies ServiceCall;
   return told(await runService(call, thisMachine(dataDir)));
@@ -360,10 +355,6 @@ async function review(call: ReviewCall): Promise<ExitCode> {
   const config = look();
   const { runReview } = await import('./review-command.ts');
   return runReview(call, { ...worldOf(config), file: config.file, signal: endSignal(), sleep: wait });
-}
-
-function wait(ms: number): Promise<void> {
-  return new Promise((done) => setTimeout(done, ms));
 }
 
 function entryNumber(text: string): number {
