@@ -100,6 +100,12 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
 };
 
+/** Returns the configuration with other agents or channels. */
+export const withPlaces = (config: Config, places: Partial<Pick<Config, 'agents' | 'channels'>>): Config =>
+  Object.freeze(
+    Object.defineProperty({ ...config, ...places, secrets: config.secrets }, 'secrets', { enumerable: false }),
+  );
+
 const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools'> => {
   const isDemo = file.agents === undefined && Object.keys(file.mcp).length === 0;
   const tools: ToolLists | undefined = file.tools ?? (isDemo ? DEMO_TOOLS : undefined);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Thread } from '../adapters/port.ts';
+import { withPlaces } from '../config/config.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
@@ -88,9 +89,6 @@ export class Threads {
       const parent = parents.get(of);
       return parent?.turnConfig.threads === 'own' ? [{ ...parent, id, name, parent: of }] : [];
     });
-    if (threads.length === 0) return config;
-    const { secrets } = config;
-    const complete = { ...config, secrets, channels: [...config.channels, ...threads] };
-    return Object.freeze(Object.defineProperty(complete, 'secrets', { enumerable: false }));
+    return threads.length === 0 ? config : withPlaces(config, { channels: [...config.channels, ...threads] });
   }
 }

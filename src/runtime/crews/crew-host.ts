@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { AgentConfig, ChannelConfig, Config, CrewConfig } from '../../config/config.ts';
-import { channelIn, seatSettingsOf } from '../../config/config.ts';
+import { channelIn, seatSettingsOf, withPlaces } from '../../config/config.ts';
 import { defined } from '../../lib/defined.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
@@ -314,15 +314,13 @@ export class CrewHost {
       }),
     );
     if (added.length === 0) return config;
-    const { secrets, agents, channels } = config;
+    const { agents, channels } = config;
     const seats = new Set(added.map(({ channel }) => channel.id));
-    const complete = {
-      ...config,
+    return withPlaces(config, {
       agents: [...agents, ...added.flatMap((each) => each.agents)],
       // Replaces the channel of a thread in which people wrote before the worker was seated.
       channels: [...channels.filter(({ id }) => !seats.has(id)), ...added.map(({ channel }) => channel)],
-    };
-    return Object.freeze(Object.defineProperty({ ...complete, secrets }, 'secrets', { enumerable: false }));
+    });
   }
 
   /**
