@@ -575,8 +575,9 @@ const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch. conch sta
 
 async function restore(file: string): Promise<ExitCode> {
   const { dataDir, agents, mcp, store } = look();
-  const done = await restored(resolve(file), resolve(databaseIn({ dataDir })));
+  // First, because it throws when the tokens cannot be read.
   const known = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
+  const done = await restored(resolve(file), resolve(databaseIn({ dataDir })));
   const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !known.has(id));
   const tokens = lost.map(({ id }) => `${id} has no token (backups contain none). Run: conch agent add ${id}`);
   const onward = store === undefined ? [] : [THEN_MOVE];

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -147,6 +147,16 @@ describe('a data folder that does not exist', () => {
       expect((await conch(place, 'verify')).code).toBe(0);
       expect((await conch(place, 'agent', 'add', 'scout')).code).toBe(0);
       expect((await conch(place, 'restore', copy)).out).not.toContain('conch agent add');
+
+      // Tokens that cannot be read: said before the database is replaced.
+      writeFileSync(join(place.dataDir, 'agent-tokens.json'), '{');
+      const kept = readdirSync(place.dataDir);
+      const unread = await conch(place, 'restore', copy);
+      expect([unread.code, unread.err]).toEqual([
+        EXIT_CODES.refused,
+        expect.stringContaining('agent-tokens.json is damaged'),
+      ]);
+      expect(readdirSync(place.dataDir)).toEqual(kept);
     }));
 
   test.each([
