@@ -319,7 +319,10 @@ const remoteSchema = z.strictObject({
 });
 
 const consoleSchema = z.strictObject({
-  enabled: flag(true, 'Serve the page. Only this machine can reach it.'),
+  enabled: flag(
+    true,
+    'Serve the page. Only this machine can reach it. Commands in a terminal reach a running Conch through it.',
+  ),
   port: port('The port of the page on 127.0.0.1; 0 takes a free one. CONCH_PORT overrides it.').default(7420),
 });
 
