@@ -139,6 +139,15 @@ describe('edge case 2: a timeout during ACTIVE', () => {
     }
   });
 
+  test('T59 an agent whose work has a limit does not count as hung at the hard end of its turn', () => {
+    const play = stage({ settings: { maxTurnMs: 40_000 } });
+    play.person('m1');
+    play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 50_000 });
+    const [ended] = factsOf('turnEnded', play.later(40_000));
+    expect(ended).toMatchObject({ agent: 'pm', outcome: 'expired' });
+    expect(ended).not.toHaveProperty('hung');
+  });
+
   test('each agent has its own limit', () => {
     const play = stage({ agents: [{ agent: 'pm', timeoutMs: 5_000 }, 'dev', 'qa'] });
     play.person('m1');

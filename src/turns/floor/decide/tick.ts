@@ -62,10 +62,10 @@ function expire(decision: DecisionBuilder, turn: Turn): void {
 }
 
 /**
- * Whether the agent gave no sign of work before the timeout. A turn at its hard end with recent work did not hang, nor
- * did a suspended turn, or a turn with open work whose end is not known.
+ * Whether the agent gave no sign of work before the timeout. A turn at its hard end with recent or open work did not
+ * hang, nor did a suspended turn, or a turn with open work whose end is not known.
  */
 function isHung(turn: Turn, { at, timeoutMs }: { readonly at: Instant; readonly timeoutMs: number }): boolean {
   if (turn.status !== 'active' || turn.deadlineAt === null) return false;
-  return turn.deadlineAt <= at || turn.deadlineAt - timeoutMs <= turn.startedAt;
+  return turn.deadlineAt <= at || (turn.openWork === 0 && turn.deadlineAt - timeoutMs <= turn.startedAt);
 }
