@@ -133,6 +133,25 @@ describe('a message that the holder has yet to get', () => {
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ agent: 'qa', messages: [] }]);
   });
 
+  test('is deleted without a line of the conversation after a stop, too', () => {
+    const play = missed();
+    play.operator({ type: 'stop' });
+    const { lines } = play.floor;
+    expect(play.act({ type: 'delete', id: 'm2' }).effects).toEqual([]);
+    expect(play.floor.lines).toBe(lines);
+    expect(play.floor.held.map(({ id }) => id)).not.toContain('m2');
+  });
+
+  test('is deleted with a line of the conversation after a stop, if another agent has read it', () => {
+    const play = missed();
+    play.operator({ type: 'stop' });
+    play.operator({ type: 'start' });
+    expect(play.floor.lines).toBe(3);
+    play.operator({ type: 'stop' });
+    play.act({ type: 'delete', id: 'm2' });
+    expect(play.floor.lines).toBe(4);
+  });
+
   test('reaches the holder once when it is edited: with its next prompt', () => {
     const play = missed();
     expect(play.act({ type: 'edit', id: 'm2' }).effects).toEqual([]);

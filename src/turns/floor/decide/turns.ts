@@ -293,8 +293,8 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
 
 /**
  * Records that a message was edited or deleted, as a new line of the conversation. Adds no line for a held message
- * outside the conversation, nor for the deletion of an open turn's message that no agent got. A deleted message that is
- * held is ignored.
+ * outside the conversation, nor for the deletion of a message of an open or ended turn that no agent got. A deleted
+ * message that is held is ignored.
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
@@ -307,13 +307,21 @@ export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' 
   const missed = missing.flatMap(missedBy).find(isIt);
   const isReader = ({ agent, seenLine }: Seat): boolean =>
     missed === undefined || (seenLine >= missed.line && !missing.some((other) => other.agent === agent));
-  const isUnread = missed !== undefined && !floor.seats.some(isReader);
+  const isUnread = held === undefined ? missed !== undefined && !floor.seats.some(isReader) : isUnreadHeld(floor, held);
   const line = held?.line === null || (isUnread && change === 'deleted') ? null : lines + 1;
   const holder = line === null || turn === null || !isReader(seatOf(floor, turn.agent)) ? null : turn.agent;
   decision.record({ type: 'messageAmended', id, change, line, holder, epoch });
   if (held !== undefined && change === 'deleted')
     routed(decision, held, { state: 'ignored', rule: 'deleted by its author' });
   return null;
+}
+
+/**
+ * Whether no agent got a held message of the conversation. False for messages that are not held until a prompt: an agent
+ * may have got them, and the line of a returned message can be later than the last line that its reader knows.
+ */
+function isUnreadHeld({ seats }: Floor, { until, line }: Held): boolean {
+  return until === 'prompt' && line !== null && seats.every(({ seenLine }) => seenLine < line);
 }
 
 /** Routes a message by the channel's mode. Holds a message that cannot be delivered now. */
