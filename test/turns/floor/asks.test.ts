@@ -122,6 +122,24 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('dev #4');
   });
 
+  test('T15 has its answer when the other agent answers an interrupting message for a third', () => {
+    const play = asked({ maxTurns: 2, mode: 'interrupt', interruptResponder: 'qa' });
+    play.operator({ type: 'grant', agent: 'pm' });
+    play.person('m2');
+    const act = play.stopsGenerating('pm');
+    expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'qa', askedBy: 'dev', messages: ['m2'] }]);
+    const next = play.speaks('qa');
+    expect(effectsOf('prompt', next)).toMatchObject([{ agent: 'dev', asked: { agent: 'qa', answered: true } }]);
+    expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ agent: 'pm', reason: 'resume' }]);
+    play.speaks('pm');
+    expect(factsOf('turnGranted', { facts: play.journal.map(({ fact }) => fact), effects: [] })).toMatchObject([
+      { agent: 'pm' },
+      { agent: 'dev' },
+      { agent: 'pm' },
+      { agent: 'qa' },
+    ]);
+  });
+
   test('T15 stops waiting after the wait timeout when the other agent is never granted a turn', () => {
     const play = stage();
     play.person('m1');

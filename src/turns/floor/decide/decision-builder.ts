@@ -216,9 +216,15 @@ export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feed
 
 /**
  * Grants one turn to the agent that answers messages for an interrupted holder. The agent keeps its place in the queue.
+ * The turn is also the answer to another agent that asked this agent.
  */
 export function grantOnBehalf(decision: DecisionBuilder, agent: AgentId, messages: Turn['unseen']): void {
-  begin(decision, agent, { messages: messages.map(({ id }) => id), ...headersOf(messages), keepsPlace: true });
+  begin(decision, agent, {
+    messages: messages.map(({ id }) => id),
+    ...headersOf(messages),
+    keepsPlace: true,
+    ...defined({ askedBy: askerOf(decision.floor, agent) }),
+  });
 }
 
 /** For a fact that gives messages to an agent: those messages that name agents or that programs wrote. */
