@@ -282,21 +282,23 @@ function fresh({ added: _added, ...seat }: Seat): Seat {
   return { ...seat, taken: 0 };
 }
 
-function opened(floor: Floor, _fact: FactOf<'exchangeOpened'>, at: Instant): Floor {
+function opened(floor: Floor, { limited }: FactOf<'exchangeOpened'>, at: Instant): Floor {
+  const limit = limited === true ? floor.limit : null;
   if (floor.exchange !== null) {
     const again = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
-    return { ...floor, seats: again, exchange: { ...floor.exchange, silent: 0 } };
+    return { ...floor, seats: again, exchange: { ...floor.exchange, silent: 0 }, limit };
   }
   const seats = floor.seats.map(fresh);
   const exchange = { openedAt: at, silent: 0, since: floor.epoch };
-  return { ...floor, seats, exchange, condition: 'open', limit: null, stopped: false };
+  return { ...floor, seats, exchange, condition: 'open', limit, stopped: false };
 }
 
 function reset(floor: Floor, { why }: FactOf<'usageReset'>, at: Instant): Floor {
   if (why === 'midnight') return { ...floor, limit: null };
   const exchange = floor.exchange === null ? null : { ...floor.exchange, openedAt: at, silent: 0 };
   const day = why === 'more' && floor.limit?.until != null ? { startedAt: at, ...NOTHING_OF_A_DAY } : floor.day;
-  return { ...floor, exchange, day, usageSincePerson: NOTHING_USED };
+  const limit = why === 'person' && floor.limit?.until === null ? null : floor.limit;
+  return { ...floor, exchange, day, limit, usageSincePerson: NOTHING_USED };
 }
 
 function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floor {

@@ -89,8 +89,11 @@ export const FACTS = {
   seatDropped: { agent },
   /** An operator added an agent that the channel's configuration does not name. */
   seatCreated: { seat: seatSettingsSchema, by: z.string() },
-  /** An exchange began, or the rounds of the open exchange began anew. */
-  exchangeOpened: {},
+  /**
+   * An exchange began, or the rounds of the open exchange began anew. `limited`: set when a reached limit stays, because
+   * only a turn that waited goes on.
+   */
+  exchangeOpened: { limited: z.literal(true).exactOptional() },
   /**
    * Usage counts from zero again, except for `midnight`. `person`: a person wrote, or a task began. `operator`: an
    * operator started or resumed the floor, or granted a turn. `more`: an operator resumed the floor after a limit;

@@ -33,7 +33,7 @@ const BLOCKS = {
   parked: ['catching-up', 'paused', 'taken'],
   /** Obstacles to choosing the next speaker (`next`), or to granting it a turn (`turn`). */
   next: ['catching-up', 'paused', 'taken', 'facilitation', 'resting'],
-  turn: ['over-budget'],
+  turn: ['limit', 'day-limit', 'over-budget'],
   /**
    * Obstacles to opening an exchange for pending messages. `person`: a new message of a person is among them, or an
    * operator acts. `program`: neither.

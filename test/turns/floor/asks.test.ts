@@ -122,6 +122,33 @@ describe('an agent that asks another (example R)', () => {
     expect(play.holder).toBe('dev #4');
   });
 
+  test('T15 goes on beyond the limit of turns when the other agent leaves, and the limit stays, announced once', () => {
+    const play = asked({ maxTurns: 2 });
+    play.leaves('qa');
+    expect(play.holder).toBe('dev #3');
+    expect(play.floor.limit?.budget).toBe('turns');
+    play.speaks('dev', 'pm');
+    expect(play.holder).toBeNull();
+    expect(play.floor.limit?.budget).toBe('turns');
+    expect(play.announced.filter(({ kind }) => kind === 'limit')).toHaveLength(1);
+    play.operator({ type: 'resume' });
+    expect(play.holder).toBe('pm #4');
+  });
+
+  test.each<[string, (play: Stage) => Act]>([
+    ['a message', (play) => play.person('m2')],
+    ['/floor resume', (play) => play.operator({ type: 'resume' })],
+  ])('T15 ends the limit with %s while it goes on beyond the limit', (_, ends) => {
+    const play = asked({ maxTurns: 2 });
+    play.leaves('qa');
+    ends(play);
+    expect(play.floor.limit).toBeNull();
+    expect(play.floor.usageSincePerson.turns).toBe(0);
+    play.speaks('dev');
+    if (play.holder === 'dev #3') play.speaks('dev');
+    expect(play.holder?.startsWith('pm')).toBe(true);
+  });
+
   test('T15 has its answer when the other agent answers an interrupting message for a third', () => {
     const play = asked({ maxTurns: 2, mode: 'interrupt', interruptResponder: 'qa' });
     play.operator({ type: 'grant', agent: 'pm' });

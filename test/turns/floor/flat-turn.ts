@@ -16,7 +16,7 @@ type FlatWait = {
 /** A turn with all fields; `null` for fields that a turn of this status does not have. */
 export type FlatTurn = Pick<
   Turn,
-  'agent' | 'epoch' | 'said' | 'given' | 'unseen' | 'injecting' | 'place' | 'status' | 'extendedTo'
+  'agent' | 'epoch' | 'startedAt' | 'said' | 'given' | 'unseen' | 'injecting' | 'place' | 'status' | 'extendedTo'
 > & {
   readonly deadlineAt: Instant | null;
   readonly hardEndAt: Instant | null;

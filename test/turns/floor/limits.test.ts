@@ -111,6 +111,23 @@ describe('a day budget', () => {
   });
 });
 
+describe('a day budget that is used up while an agent waits', () => {
+  test('stays, announced once, when a person answers the agent and it goes on', () => {
+    const play = running({ dayBudget: { ...none, tokens: 100 }, waitPolicy: 'release' });
+    play.spends('pm', 100);
+    play.waits('pm');
+    expect(play.floor.limit?.budget).toBe('tokens a day');
+    play.person('m2');
+    expect(play.holder).toBe('pm #2');
+    expect(play.floor.limit?.budget).toBe('tokens a day');
+    play.speaks('pm', 'qa');
+    expect(play.holder).toBeNull();
+    expect(play.announced).toHaveLength(1);
+    play.operator({ type: 'resume' });
+    expect(play.holder).toBe('qa #3');
+  });
+});
+
 describe('the limit of turns', () => {
   test('of three lets three agents speak', () => {
     const play = stage({ agents: ['a', 'b', 'c', 'd'], settings: { maxTurns: 3 } });

@@ -117,7 +117,7 @@ export function resumeFloor(decision: DecisionBuilder, { by, epoch }: CommandOf<
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
   const { condition, limit, exchange, stopped, held } = decision.floor;
   if (condition === 'paused') decision.record({ type: 'floorPaused', on: false, by });
-  else if (limit !== null && exchange === null) {
+  else if (limit !== null) {
     decision.record({ type: 'usageReset', why: 'more', by });
     decision.record({ type: 'exchangeOpened' });
   } else if (exchange !== null) return 'nothing-to-resume';

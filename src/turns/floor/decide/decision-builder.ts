@@ -151,8 +151,14 @@ export function pending(decision: DecisionBuilder): readonly Held[] {
 /** Opens an exchange, or begins the rounds of the open exchange anew. If `renews` is not `null`, also resets usage. */
 export function openExchange(decision: DecisionBuilder, renews: 'person' | 'operator' | null): void {
   dropFacilitation(decision);
+  const limited = doesLimitStay(decision, renews) ? { limited: true as const } : {};
   if (renews !== null) decision.record({ type: 'usageReset', why: renews });
-  decision.record({ type: 'exchangeOpened' });
+  decision.record({ type: 'exchangeOpened', ...limited });
+}
+
+function doesLimitStay({ floor: { limit }, at }: DecisionBuilder, renews: 'person' | 'operator' | null): boolean {
+  if (limit === null || renews === 'operator') return false;
+  return limit.until === null ? renews === null : at < limit.until;
 }
 
 /** Withdraws the question to the facilitator, if one is open. */
@@ -178,19 +184,25 @@ export function closeExchange(decision: DecisionBuilder): void {
 }
 
 /**
- * Returns whether a budget forbids another turn. If so, closes the exchange and announces the limit. A pending new
- * message of a person first resets the usage of the exchange, so that only the budget of a day can forbid the turn.
+ * Returns whether a budget forbids another turn. If so, closes the exchange, and announces the limit unless it was
+ * reached before. A pending new message of a person first resets the usage of the exchange, so that only the budget of
+ * a day can forbid the turn.
  */
 export function isOverBudget(decision: DecisionBuilder): boolean {
   let over = gate(decision.floor, decision.at, 'turn');
-  if (over?.until === null && pending(decision).some(isNewFromPerson)) {
+  if (over !== null && untilOf(over) === null && pending(decision).some(isNewFromPerson)) {
     openExchange(decision, 'person');
     over = gate(decision.floor, decision.at, 'turn');
   }
   if (over === null) return false;
-  decision.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
-  decision.announce({ kind: 'limit', ...over.limit });
+  const { budget } = over.why === 'over-budget' ? over.limit : over;
+  decision.record({ type: 'exchangeClosed', reason: 'limit', budget, until: untilOf(over) });
+  if (over.why === 'over-budget') decision.announce({ kind: 'limit', ...over.limit });
   return true;
+}
+
+function untilOf(over: NonNullable<ReturnType<typeof gate<'turn'>>>): Instant | null {
+  return over.why === 'limit' ? null : over.until;
 }
 
 /**
