@@ -28,7 +28,7 @@ export type Place = {
  *   A held message keeps its place and loses its sort key, since every later message sorts behind it.
  * - Instants count from now, exactly. All past instants are alike. The midnight that renews a day's budget is far from
  *   every other deadline, so the key only tells whether it is set. The start of a turn or an exchange is left out: only
- *   budgets of minutes read it, and the model sets none.
+ *   budgets of minutes, of which the model sets none, and the check for hung agents read it.
  * - `taken` is cut at one above the rounds (at three when rounds are unlimited): beyond it the core only sorts by it.
  * - `silent` is cut at the number of seats: the core compares it with the length of the queue.
  * - Tokens are cut at the budget. A day's use is none, some or enough.

@@ -88,8 +88,10 @@ function checkReceived(step: On<'receive'>): void {
 }
 
 /** I20: when a budget is used up or a person stopped the floor, a program's message waits and prompts no agent. */
-function checkKeptBack({ before, after, effects }: On<'receive'>, fate: Fate): void {
+function checkKeptBack({ before, after, facts, effects }: On<'receive'>, fate: Fate): void {
   must(fate.state === 'held' || fate.state === 'unrouted', 'I20', 'a program is answered beyond the limit');
+  const opened = of(facts, 'exchangeOpened').length;
+  must(before.limit === null || opened === 0, 'I20', 'a program opens an exchange beyond the limit');
   must(
     effects.every(({ type }) => type === 'receipt' || type === 'announce'),
     'I20',

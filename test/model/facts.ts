@@ -286,7 +286,7 @@ function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): 
   const heard = [
     ...first.held.filter(({ line }) => line !== null),
     ...turnsOf(first).flatMap(({ given }) => given),
-    ...others.flatMap((turn) => [...turn.injecting, ...turn.unseen]),
+    ...others.flatMap((turn) => [...turn.injecting, ...turn.unseen, ...(waitOf(turn)?.answers ?? [])]),
   ];
   const own = new Set([...unseen, ...injecting].map(({ id }) => id));
   const isHeard = (id: string): boolean => heard.some((one) => one.id === id) && !own.has(id);
@@ -374,7 +374,10 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
     'I8',
     'a message that nobody answered is not left to the next, or one that somebody did is',
   );
-  const isSilent = turn.status === 'active' && turn.deadlineAt !== null && turn.deadlineAt <= at;
+  const lastSignAt =
+    turn.deadlineAt === null || turn.openWork > 0 ? null : turn.deadlineAt - timeoutOf(before, fact.agent);
+  const isOverdue = turn.deadlineAt !== null && turn.deadlineAt <= at;
+  const isSilent = turn.status === 'active' && (isOverdue || (lastSignAt !== null && lastSignAt <= turn.startedAt));
   const isHung = command.type === 'tick' && fact.outcome === 'expired' && isSilent;
   must((fact.hung === true) === isHung, 'I26', 'an agent counts as hung that is not, or the other way');
   if (command.type !== 'tick') {

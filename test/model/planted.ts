@@ -579,6 +579,37 @@ const TOUCH: readonly Planted[] = [
   },
 ];
 
+const LIMITS: readonly Planted[] = [
+  {
+    name: 'a limit ends when a turn that waited goes on',
+    near: 'agents ask at the limit',
+    file: 'decide/decision-builder.ts',
+    find: '  return limit.until === null ? renews === null : at < limit.until;\n',
+    replace: '  return limit.until !== null && at < limit.until;\n',
+  },
+  {
+    name: 'the limit of a day ends when a person answers a turn that waited',
+    near: 'agents wait at the limit of a day',
+    file: 'decide/decision-builder.ts',
+    find: '  return limit.until === null ? renews === null : at < limit.until;\n',
+    replace: '  return renews === null;\n',
+  },
+  {
+    name: 'an agent that answers for an interrupted one does not answer the agent that asked it',
+    near: 'agents ask at the limit',
+    file: 'decide/decision-builder.ts',
+    find: '    ...defined({ askedBy: askerOf(decision.floor, agent) }),\n',
+    replace: '',
+  },
+  {
+    name: 'an agent counts as hung though its work is open',
+    near: 'turns are shorter than timeouts',
+    file: 'decide/tick.ts',
+    find: 'turn.openWork === 0 && ',
+    replace: '',
+  },
+];
+
 const PROGRAMS: readonly Planted[] = [
   {
     name: 'a program’s message in the middle of a turn starts the count anew',
@@ -591,8 +622,8 @@ const PROGRAMS: readonly Planted[] = [
     name: 'a program’s message opens an exchange with a new count',
     near: 'programs and one agent',
     file: 'evolve.ts',
-    find: "exchange, condition: 'open', limit: null, stopped: false };",
-    replace: "exchange, condition: 'open', limit: null, stopped: false, usageSincePerson: NOTHING_USED };",
+    find: "exchange, condition: 'open', limit, stopped: false };",
+    replace: "exchange, condition: 'open', limit, stopped: false, usageSincePerson: NOTHING_USED };",
   },
   {
     name: 'what a program’s message restarts is the count too',
@@ -623,7 +654,7 @@ const PROGRAMS: readonly Planted[] = [
     replace: "'limit', 'day-limit', 'nobody-available'],",
   },
   {
-    name: 'a limit is announced for every message of a program',
+    name: 'a program’s message opens an exchange beyond the limit',
     near: 'programs wait for the floor',
     file: 'gate.ts',
     find: "program: ['catching-up', 'paused', 'taken', 'limit',",
@@ -688,6 +719,13 @@ const QUESTIONS: readonly Planted[] = [
     file: 'decide/waits.ts',
     find: "  if (command.choice === 'allow' && !asked.shown) return 'not-shown';\n",
     replace: '',
+  },
+  {
+    name: 'the deletion of a message that no agent got is told after its turn',
+    near: 'mode inject',
+    file: 'decide/turns.ts',
+    find: ' : isUnreadHeld(floor, held);',
+    replace: ' : false;',
   },
   {
     name: 'a message that its author deleted is still in the prompt of a turn to answer',
@@ -786,6 +824,7 @@ export const PLANTED: readonly Planted[] = [
   ...WORLD,
   ...TOUCH,
   ...ASKS,
+  ...LIMITS,
   ...PROGRAMS,
   ...QUESTIONS,
   ...NAMES,

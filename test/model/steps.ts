@@ -50,6 +50,7 @@ export function checkStep(
   checkEndings(step);
   checkPosts(step);
   checkDeleted(step);
+  checkLimit(step);
   checkSeen(step);
   checkMessages(step);
   checkNamed(step);
@@ -137,7 +138,7 @@ function checkPosts({ command, before, after, facts, effects }: Step): void {
 }
 
 /** I7: after its deletion, a message waits for no agent, and no turn has to answer it. */
-function checkDeleted({ command, after }: Step): void {
+function checkDeleted({ command, before, after }: Step): void {
   if (command.type !== 'delete') return;
   const kept = [
     ...outstanding(after),
@@ -145,6 +146,19 @@ function checkDeleted({ command, after }: Step): void {
     ...after.prioritised.flatMap(({ messages }) => messages),
   ];
   must(!kept.includes(command.id), 'I7', 'a deleted message is still to be answered');
+  const held = before.held.find(({ id, until }) => id === command.id && until === 'prompt');
+  const isRead = held === undefined || before.seats.some(({ seenLine }) => seenLine >= (held.line ?? 0));
+  must(isRead || after.lines === before.lines, 'I7', 'a deletion is told of a message that no agent got');
+}
+
+/** I20: an operator or midnight ends a reached limit. A new message of a person ends it, too, if it is not a day's. */
+function checkLimit({ command, at, before, after, facts }: Step): void {
+  const { limit } = before;
+  if (limit === null || after.limit !== null) return;
+  const isOperator = command.type === 'start' || command.type === 'resume' || command.type === 'grant';
+  const isPerson = of(facts, 'usageReset').some(({ why }) => why === 'person');
+  const isOver = limit.until === null ? isPerson : at >= limit.until;
+  must(isOperator || isOver, 'I20', 'a reached limit ends though nobody ended it');
 }
 
 /** I11: a command that takes the turn of a writing agent first says the part that people have seen. */
@@ -309,7 +323,9 @@ function checkAnnouncements(step: Step): void {
   const lost = moves.filter(
     ({ from, trigger }) => trigger === 'CRASHED' || (trigger === 'DISCONNECTED' && from === 'WAITING'),
   );
-  const limits = of(facts, 'exchangeClosed').filter((fact) => fact.reason === 'limit').length;
+  // A limit that stands is not announced again.
+  const isLimited = before.limit !== null && of(facts, 'usageReset').length === 0;
+  const limits = isLimited ? 0 : of(facts, 'exchangeClosed').filter((fact) => fact.reason === 'limit').length;
   const refusedHeld = of(facts, 'messageRouted').filter(
     ({ fate }) => fate.state === 'unrouted' && fate.why === 'too many held messages',
   ).length;
