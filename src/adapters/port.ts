@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
-import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } from '../turns/view.ts';
+import type { FloorView, JournalEntry, Line, DeliveryPreview, ReviewView, TurnRecord } from '../turns/view.ts';
 import type { CrewAsk, CrewView } from '../turns/crew-view.ts';
 import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
@@ -204,7 +204,7 @@ export type FloorQueries = {
   /** Channels whose floor may have something in progress. The floors of all other channels are at rest. */
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
-  outlook(channel: ChannelId): Outlook | null;
+  outlook(channel: ChannelId): DeliveryPreview | null;
   /** The channel's open review, else its last one, without secrets; `null`: none yet. Missing: there are no reviews. */
   review?(channel: ChannelId): ReviewView | null;
   /**

@@ -22,7 +22,7 @@ import { placeOf } from '../turns/floor/seats.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Change } from '../turns/manager.ts';
 import type { FloorView, InboxRow, Line } from '../turns/view.ts';
-import { holderOf, outlookOf, turnRecords, viewOf } from '../turns/view.ts';
+import { holderOf, deliveryPreviewOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/recognition.ts';
 
 /** Reads the stored floors for the page, cards, agents and operators. */
@@ -90,7 +90,7 @@ export function createReadModel(
     ...viewsOf(reader.id, floorOf, clock),
     outlook(channel) {
       const floor = floorOf(channel);
-      return floor === null ? null : outlookOf(floor, clock.now());
+      return floor === null ? null : deliveryPreviewOf(floor, clock.now());
     },
     turns: (channel, limit) => turnRecords(reader.floors.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
     journal: (channel, limit, before) => reader.floors.journal(channel, limit, before),

@@ -192,11 +192,11 @@ function bookedOf(fact: Fact): LedgerEntry | null {
     requestedBy = null,
     run = null,
     ...told
-  } = fact.use ?? { ...UNTOLD, source: costMicros === null ? 'unpriced' : 'estimated' };
+  } = fact.use ?? { ...UNKNOWN_USE, source: costMicros === null ? 'unpriced' : 'estimated' };
   return { agent, epoch: fact.epoch || null, tokens, costMicros, requestedBy, run, ...told };
 }
 
-const UNTOLD: Pick<LedgerEntry, 'backend' | 'model' | 'input' | 'output' | 'cached' | 'outcome' | 'ms'> &
+const UNKNOWN_USE: Pick<LedgerEntry, 'backend' | 'model' | 'input' | 'output' | 'cached' | 'outcome' | 'ms'> &
   Pick<ModelUse, 'requestedBy' | 'run'> = {
   backend: null,
   model: null,

@@ -74,7 +74,7 @@ export class TurnManager {
   readonly #drafts: ShownDrafts;
   readonly #plans: KnownPlans;
   /** By floor: `restart` or `disconnect`, which must be applied before the floor's next command. */
-  readonly #untold = new Map<ChannelId, 'restart' | 'disconnect'>();
+  readonly #pendingCommands = new Map<ChannelId, 'restart' | 'disconnect'>();
   #running = true;
   #meeting = false;
   #rang = false;
@@ -101,8 +101,8 @@ export class TurnManager {
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
     this.#tellStandstill();
-    const untold = this.#untold.get(channel);
-    if (untold !== undefined) return this.#applyAfter(untold, channel, command);
+    const pending = this.#pendingCommands.get(channel);
+    if (pending !== undefined) return this.#applyAfter(pending, channel, command);
     const { floors } = this.#ports.store;
     let floor = floors.state(channel);
     if (floor !== null && isSign(floor, command)) return this.#signs.keep(floor, command);
@@ -163,7 +163,7 @@ export class TurnManager {
       store.floors.state(id) !== null && plans.mayRest(plans.of(id)?.seats ?? []);
     const awake = [...unapplied.map(({ channel }) => channel), ...store.floors.awake()];
     const channels = new Set([...awake, ...others]);
-    for (const id of [...awake, ...others.filter((each) => !mayRest(each))]) this.#untold.set(id, 'restart');
+    for (const id of [...awake, ...others.filter((each) => !mayRest(each))]) this.#pendingCommands.set(id, 'restart');
     for (const { channel } of unapplied) await this.#bringBack(channel, plans);
     for (const message of unapplied) await this.route(message);
     return [...channels];
@@ -201,8 +201,8 @@ export class TurnManager {
    */
   async lose(channels: readonly ChannelId[]): Promise<void> {
     const awake = new Set(this.#ports.store.floors.awake());
-    const others = channels.filter((channel) => !this.#untold.has(channel));
-    for (const channel of others) if (!awake.has(channel)) this.#untold.set(channel, 'disconnect');
+    const others = channels.filter((channel) => !this.#pendingCommands.has(channel));
+    for (const channel of others) if (!awake.has(channel)) this.#pendingCommands.set(channel, 'disconnect');
     await Promise.all(others.filter((id) => awake.has(id)).map((id) => this.apply(id, { type: 'disconnect' })));
   }
 
@@ -211,7 +211,7 @@ export class TurnManager {
    * `null` for no gap.
    */
   async heard(channel: ChannelId, gap: string | null): Promise<void> {
-    if (gap === null && this.#untold.get(channel) === 'disconnect') this.#untold.delete(channel);
+    if (gap === null && this.#pendingCommands.get(channel) === 'disconnect') this.#pendingCommands.delete(channel);
     else await this.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
   }
 
@@ -225,7 +225,9 @@ export class TurnManager {
    */
   floor(channel: ChannelId): Floor | null {
     const floor = this.#ports.store.floors.state(channel);
-    return floor === null || this.#untold.get(channel) !== 'disconnect' ? floor : { ...floor, catchingUp: true };
+    return floor === null || this.#pendingCommands.get(channel) !== 'disconnect'
+      ? floor
+      : { ...floor, catchingUp: true };
   }
 
   /** Stops the alarms. Delayed signs of work are dropped. */
@@ -241,7 +243,7 @@ export class TurnManager {
     if (ms === 0) return;
     this.#stoodStillMs = total;
     for (const channel of this.#ports.store.floors.awake()) {
-      if (this.#untold.has(channel)) continue;
+      if (this.#pendingCommands.has(channel)) continue;
       this.apply(channel, { type: 'standstill', ms }).catch((error: unknown) => this.#ports.failed(error));
     }
   }
@@ -268,14 +270,14 @@ export class TurnManager {
     const floor = this.#ports.store.floors.state(channel);
     const retired = floor === null || floor.seats.length === 0 ? null : { settings: floor.settings, seats: [] };
     const plan = plans.of(channel) ?? retired;
-    if (plan === null) this.#untold.delete(channel);
+    if (plan === null) this.#pendingCommands.delete(channel);
     else await this.apply(channel, { type: 'configure', settings: plan.settings, seats: plan.seats });
   }
 
   async #applyAfter(type: 'restart' | 'disconnect', channel: ChannelId, command: Command): Promise<Applied> {
-    this.#untold.delete(channel);
+    this.#pendingCommands.delete(channel);
     const telling = this.apply(channel, { type });
-    telling.catch(() => void this.#untold.set(channel, type));
+    telling.catch(() => void this.#pendingCommands.set(channel, type));
     const [, applied] = await Promise.all([telling, this.apply(channel, command)]);
     return applied;
   }

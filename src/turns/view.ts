@@ -200,14 +200,14 @@ export function holderOf(floor: Floor): FloorView['holder'] {
  * `controls`: the command lines of buttons that would change something now, with labels, by the agent that they are
  * about. Commands about the floor have an empty id.
  */
-export type Outlook = {
+export type DeliveryPreview = {
   readonly unaddressed: Fate;
   readonly addressed: Readonly<Record<AgentId, Fate>>;
   readonly controls: Readonly<Record<AgentId, readonly (readonly [line: string, label: string])[]>>;
 };
 
 /** The delivery preview of a floor. Decides imagined messages and commands; stores nothing. */
-export function outlookOf(floor: Floor, at: Instant): Outlook {
+export function deliveryPreviewOf(floor: Floor, at: Instant): DeliveryPreview {
   const ids = floor.seats.map(({ agent }) => agent);
   return {
     unaddressed: fateOf(floor, [], at),
@@ -216,7 +216,7 @@ export function outlookOf(floor: Floor, at: Instant): Outlook {
   };
 }
 
-function controlsOf(floor: Floor, agent: AgentId, at: Instant): Outlook['controls'][AgentId] {
+function controlsOf(floor: Floor, agent: AgentId, at: Instant): DeliveryPreview['controls'][AgentId] {
   const rows = agent === '' ? FLOOR_CONTROLS : SEAT_CONTROLS;
   return rows.flatMap(([line, label, type]) => {
     const { ok, facts } = decide(floor, { type, agent, by: '', ms: 60_000 }, at);

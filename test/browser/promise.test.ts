@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import { outlookOf, viewOf } from '../../src/turns/view.ts';
+import { deliveryPreviewOf, viewOf } from '../../src/turns/view.ts';
 import { stage as play } from '../turns/floor/stage.ts';
 import type { Stage as Play } from '../turns/floor/stage.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
@@ -36,7 +36,7 @@ describe.runIf(hasBrowser)('the page and its delivery preview', () => {
   const show = (settings: Partial<FloorSettings>, bring: (floor: Play) => void): void => {
     const real = play({ settings });
     bring(real);
-    stage.show(channel, viewOf(real.floor, real.at, 'x'), outlookOf(real.floor, real.at));
+    stage.show(channel, viewOf(real.floor, real.at, 'x'), deliveryPreviewOf(real.floor, real.at));
   };
   const promise = (): Promise<string> => page.getByTestId('fate').innerText();
 

@@ -2,7 +2,7 @@ import { createConsoleAdapter } from '../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../src/adapters/console/adapter.ts';
 import type { Place } from '../../src/adapters/port.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
-import type { Outlook, FloorView } from '../../src/turns/view.ts';
+import type { DeliveryPreview, FloorView } from '../../src/turns/view.ts';
 import {
   fakeAudit,
   fakeIntake,
@@ -37,7 +37,7 @@ export type Stage = {
   readonly agents: readonly string[];
   readonly channels: readonly ChannelId[];
   /** Changes a floor and its delivery preview, and sends the floor to the page. */
-  show(channel: ChannelId, change: Partial<FloorView>, outlook?: Outlook): void;
+  show(channel: ChannelId, change: Partial<FloorView>, outlook?: DeliveryPreview): void;
   /** Makes an agent the holder of the floor. */
   hold(channel: ChannelId, agent: string, change?: Partial<NonNullable<FloorView['holder']>>): void;
   /** Posts a message of an agent (`null`: of Conch). `asks`: the id of the request that the message shows. */
@@ -145,7 +145,7 @@ function viewFor(channel: ChannelId, agents: readonly string[]): FloorView {
 }
 
 /** Builds the delivery preview of the mode `inject`: a message reaches the holder mid-turn. */
-function givenTo(agent: string): Outlook {
+function givenTo(agent: string): DeliveryPreview {
   const controls = {
     [agent]: [[`/floor skip ${agent}`, 'Skip'] as const, [`/floor remove ${agent}`, 'Remove'] as const],
   };

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { fateWords } from '../../src/turns/commands/fact-words.ts';
 import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import { outlookOf, threadOf } from '../../src/turns/view.ts';
+import { deliveryPreviewOf, threadOf } from '../../src/turns/view.ts';
 import { stage } from './floor/stage.ts';
 import type { Stage } from './floor/stage.ts';
 
@@ -88,7 +88,7 @@ describe('the delivery preview', () => {
       for (const addressed of [null, 'pm', 'dev', 'qa']) {
         const play = stage({ settings });
         bring(play);
-        const { unaddressed, addressed: named } = outlookOf(play.floor, play.at);
+        const { unaddressed, addressed: named } = deliveryPreviewOf(play.floor, play.at);
         const foreseen = addressed === null ? unaddressed : named[addressed];
         play.act({ type: 'receive', id: '9', addressed: addressed === null ? [] : [addressed], order: '99' });
         expect({ settings, addressed, fate: foreseen }).toEqual({ settings, addressed, fate: play.fate('9') });
@@ -101,13 +101,13 @@ describe('the delivery preview', () => {
       const play = stage({ settings: { mode } });
       play.person('m1');
       play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
-      expect(fateWords(outlookOf(play.floor, play.at).unaddressed)).toBe('held until an agent is prompted');
+      expect(fateWords(deliveryPreviewOf(play.floor, play.at).unaddressed)).toBe('held until an agent is prompted');
     }
   });
 
   test('T44 says that a message reaches nobody in the order mention, unless it names an agent', () => {
     const play = stage({ settings: { order: 'mention' } });
-    const { unaddressed, addressed } = outlookOf(play.floor, play.at);
+    const { unaddressed, addressed } = deliveryPreviewOf(play.floor, play.at);
     expect(fateWords(unaddressed)).toBe('reached no agent: nobody addressed');
     expect(addressed['dev']).toEqual({ state: 'delivered', to: ['dev'], via: 'prompt' });
   });
@@ -119,7 +119,7 @@ describe('the controls of the delivery preview', () => {
   test.each(SITUATIONS)('are the commands that would change the floor, when %s', (_when, bring) => {
     const play = stage({});
     bring(play);
-    const { controls } = outlookOf(play.floor, play.at);
+    const { controls } = deliveryPreviewOf(play.floor, play.at);
     for (const agent of ['pm', 'dev', 'qa'])
       for (const type of SEAT_TYPES) {
         const other = stage({});
@@ -133,7 +133,7 @@ describe('the controls of the delivery preview', () => {
 
   test('are the commands of an operator for a resting floor and for a running turn', () => {
     const play = stage({});
-    const about = (id: string) => outlookOf(play.floor, play.at).controls[id]?.map(([line]) => line);
+    const about = (id: string) => deliveryPreviewOf(play.floor, play.at).controls[id]?.map(([line]) => line);
     expect(about('')).toEqual(['/floor start']);
     expect(about('pm')).toEqual(['/floor grant pm', '/floor remove pm', '/agent disable pm']);
     takes(play);

@@ -8,7 +8,7 @@ import { CALL_ENDINGS, isDecision } from '../../turns/tool-calls.ts';
 import type { CrewAsk } from '../../turns/crew-view.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { AuditRow, AuditStanding, CallDecision } from '../../turns/tool-calls.ts';
-import type { FloorView, JournalEntry, Outlook, ReviewView, TurnRecord } from '../../turns/view.ts';
+import type { FloorView, JournalEntry, DeliveryPreview, ReviewView, TurnRecord } from '../../turns/view.ts';
 import type { FloorQueries } from '../port.ts';
 
 /** The longest text of one message, in UTF-16 units. */
@@ -127,7 +127,7 @@ export type ShownCall = AuditRow & { readonly key: string; readonly cut?: true }
 export type FloorNow = {
   readonly view: FloorView | null;
   /** Delivery preview: where a message written now would go, and which commands would have an effect now. */
-  readonly outlook: Outlook | null;
+  readonly outlook: DeliveryPreview | null;
   /** The channel's open review, or else the last one; `null`: there was none. */
   readonly review: ReviewView | null;
   readonly turns: readonly TurnRecord[];

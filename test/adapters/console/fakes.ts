@@ -15,7 +15,14 @@ import type { Intake, FloorQueries } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import type { AuditRow, AuditSource, OpenApproval, AlwaysAllowRule } from '../../../src/turns/tool-calls.ts';
-import type { FloorView, JournalEntry, Line, Outlook, ReviewView, TurnRecord } from '../../../src/turns/view.ts';
+import type {
+  FloorView,
+  JournalEntry,
+  Line,
+  DeliveryPreview,
+  ReviewView,
+  TurnRecord,
+} from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
 export const OTHER = 'discord:42';
@@ -41,7 +48,7 @@ export function restingView(channel: ChannelId = CHANNEL): FloorView {
 /** A FloorQueries that returns values that a test sets. */
 export type FakeQueries = FloorQueries & {
   views: Map<ChannelId, FloorView>;
-  outlooks: Map<ChannelId, Outlook>;
+  outlooks: Map<ChannelId, DeliveryPreview>;
   reviews: Map<ChannelId, ReviewView>;
   crews: Map<ChannelId, CrewView>;
   turnsOf: Map<ChannelId, TurnRecord[]>;
@@ -54,7 +61,7 @@ export function fakeQueries(): FakeQueries {
     [CHANNEL, restingView()],
     [OTHER, restingView(OTHER)],
   ]);
-  const outlooks = new Map<ChannelId, Outlook>();
+  const outlooks = new Map<ChannelId, DeliveryPreview>();
   const reviews = new Map<ChannelId, ReviewView>();
   const crews = new Map<ChannelId, CrewView>();
   const turnsOf = new Map<ChannelId, TurnRecord[]>();
