@@ -1,7 +1,6 @@
 import type { CommandOf, DecidedBeside } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
-import type { Announcement } from '../announcement.ts';
 import type { Aside } from '../floor.ts';
 import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, restartedAsking } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';
@@ -39,9 +38,8 @@ export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside
   if (aside === undefined) return 'not-waiting';
   if (aside.question !== undefined) return stayAsking(decision, aside.question, command);
   const question = questionOf(decision, command);
-  const answerable = until === null ? {} : { until };
-  decision.record({ type: 'asideAsked', agent, question, ...answerable });
-  if (unaskable === undefined) decision.announce({ ...askedWords(agent, question), ...answerable });
+  decision.record({ type: 'asideAsked', agent, question, ...(until === null ? {} : { until }) });
+  if (unaskable === undefined) tellRequest(decision, { agent, question, until });
   else rejectAside(decision, question.question, unaskable);
   return null;
 }
@@ -51,17 +49,21 @@ function stayAsking(decision: DecisionBuilder, asked: Question, command: Command
   if (approval.restarted !== true || asked.restarted === true || asked.approval !== approval.id) return 'already';
   const question = restartedAsking(asked);
   decision.record({ type: 'asideAsked', agent, question, ...(until === null ? {} : { until }) });
-  tellRestarted(decision, { agent, question, until });
+  tellRequest(decision, { agent, question, until });
   return null;
 }
 
-/** Announces a request again after its agent was restarted: a decision now counts once, for the same request. */
-export function tellRestarted(
+/**
+ * Announces a request. After a restart of its agent, announces it again: a decision then counts once, for the same
+ * request. `until`: the deadline for the decision; `null` for none.
+ */
+export function tellRequest(
   decision: DecisionBuilder,
   asked: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },
 ): void {
   const { agent, question, until } = asked;
-  decision.announce({ ...askedWords(agent, question), ...(until === null ? {} : { until }) });
+  const { shown: _shown, approval: _approval, lasting: _lasting, ...told } = question;
+  decision.announce({ kind: 'approval', agent, ...told, ...(until === null ? {} : { until }) });
 }
 
 /** The stored form of a new request, with its number. Without details if nobody can be asked. */
@@ -75,12 +77,6 @@ export function questionOf(
   const asked = { question: floor.questions + 1, ...known, title, shown: false, ...of };
   if (unaskable !== undefined) return { ...asked, detail: '' };
   return { ...asked, detail, ...(always === undefined ? {} : { always: [...always] }) };
-}
-
-/** The announcement of a request. */
-export function askedWords(agent: AgentId, question: Question): Extract<Announcement, { kind: 'approval' }> {
-  const { shown: _shown, approval: _approval, lasting: _lasting, ...told } = question;
-  return { kind: 'approval', agent, ...told };
 }
 
 /** Closes the request of a background run without an answer. For a failed run, announces that the run is retried. */

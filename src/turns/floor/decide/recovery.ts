@@ -2,7 +2,7 @@ import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import { openQuestion, seatOf, turnOf, turnsOf, waitOf } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { tellRestarted } from './asides.ts';
+import { tellRequest } from './asides.ts';
 import { announceLoss, dropFacilitation, finish, tellAnswer } from './decision-builder.ts';
 import { comeBack } from './membership.ts';
 import { dispatch, goOn } from './turns.ts';
@@ -39,7 +39,7 @@ function tellCut(decision: DecisionBuilder, before: Question): void {
   const question = openQuestion(decision.floor);
   if (question === null) tellAnswer(decision, before, { agent, choice: null, by: null });
   else if (question.restarted === true && before.restarted !== true)
-    tellRestarted(decision, { agent, question, until: wait.deadlineAt });
+    tellRequest(decision, { agent, question, until: wait.deadlineAt });
 }
 
 /** Called when the platform is unreachable. Running turns continue; nothing is granted. */

@@ -3,7 +3,7 @@ import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { resume, tellAnswer } from './decision-builder.ts';
-import { UNSHOWN, answerAside, askedWords, decidedBeside, namedAs, questionOf, shownAside } from './asides.ts';
+import { UNSHOWN, answerAside, decidedBeside, namedAs, questionOf, shownAside, tellRequest } from './asides.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch, goOn } from './turns.ts';
 import type { Turn } from '../floor.ts';
@@ -74,7 +74,7 @@ export function request(decision: DecisionBuilder, command: CommandOf<'request'>
   const question = questionOf(decision, command);
   decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question } });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
-  if (unaskable === undefined) decision.announce({ ...askedWords(agent, question), until: deadlineAt });
+  if (unaskable === undefined) tellRequest(decision, { agent, question, until: deadlineAt });
   else rejectUnasked(decision, unaskable);
   return null;
 }
