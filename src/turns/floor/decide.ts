@@ -23,7 +23,6 @@ import { answerTrust, askTrust, dropTrust, trustShown } from './decide/trust.ts'
 import { askTaskTurn, beginTask, endTask, holdTask, setReviewer, tellTask } from './decide/task-turns.ts';
 import { tick } from './decide/tick.ts';
 import { catchUp, disconnect, raiseEpoch, restart, standstill, undelivered } from './decide/recovery.ts';
-import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
 import { gate } from './gate.ts';
@@ -46,10 +45,6 @@ export function decide(floor: Floor, command: Command, at: Instant): Decision {
   return { ok: true, facts, floor: after };
 }
 
-function isWhole({ outcome, by }: Extract<Fact, { type: 'turnEnded' }>): boolean {
-  return outcome === 'lapsed' || by !== undefined;
-}
-
 /**
  * Returns how a command breaks off the text that the holder generates. The caller posts this draft before the command.
  * `cut`: the answer is cut off. `broken`: the turn only pauses, or the draft counts as the whole answer. `null`: the
@@ -63,7 +58,7 @@ export function breakOf(floor: Floor, command: Command, at: Instant): 'cut' | 'b
     if (fact.type === 'disconnected' && fact.restart)
       return floor.settings.onRestart === 'forfeit' && turn.status === 'active' ? 'cut' : 'broken';
     if (!('agent' in fact) || fact.agent !== turn.agent) continue;
-    if (fact.type === 'turnEnded') return isWhole(fact) ? 'broken' : 'cut';
+    if (fact.type === 'turnEnded') return fact.outcome === 'lapsed' || fact.by !== undefined ? 'broken' : 'cut';
     if (fact.type === 'turnWaited') return 'broken';
     // Denying a paused run ends the run and its turn.
     const isRefused = fact.type === 'questionClosed' && fact.choice === 'reject';
