@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_205,
+  linesOfCode: 65_095,
   files: 376,
   filesPerMessage: 48,
-  functionsPerMessage: 631,
+  functionsPerMessage: 630,
 };
