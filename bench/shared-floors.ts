@@ -15,7 +15,7 @@ export async function openShared(path: string): Promise<FloorStore> {
     throw error;
   };
   const stopping = new AbortController().signal;
-  const parts = { clock, timers: systemTimers, told: () => undefined, stopping, lost, unreached: lost };
+  const parts = { clock, timers: systemTimers, onState: () => undefined, stopping, lost, unreached: lost };
   const led = await lead(options, log, (db, all) => new FloorStore(db, all), parts);
   if (led === null) throw new Error('impossible: this process was stopped before it led');
   return led.store;

@@ -1,8 +1,8 @@
 import type { Instant } from '../lib/time.ts';
 
 /** What an effect adds to the outbox: one entry for each element of `texts`, in order. */
-export type Debt = {
-  readonly type: 'owe';
+export type NewEntry = {
+  readonly type: 'add';
   /** True when the entry is stored. Other entries live in memory only and are lost with the process. */
   readonly lasting: boolean;
   /** Where the entry is delivered. The entries of one lane of a channel are delivered in order. */
@@ -44,7 +44,7 @@ type InboxUse<Command, Fact, Refusal> = {
 };
 
 type OutboxUse<Effect> = {
-  owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
+  entries(key: string, effect: Effect): readonly (NewEntry | Cancel)[];
 };
 
 /** What a machine uses of the shared parts of the store. All parts are optional. */
@@ -64,7 +64,7 @@ export type LedgerEntry = {
   readonly requestedBy: string | null;
   readonly backend: string | null;
   readonly model: string | null;
-  /** All tokens. For a model behind an API, `input` includes `cached`. */
+  /** All tokens. `input` includes `cached`; `output` includes thoughts. Rows of an earlier Conch can differ for coding agents. */
   readonly tokens: number;
   readonly input: number | null;
   readonly output: number | null;

@@ -273,7 +273,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #known: KnownStates<State>;
   #own: Drafts<State, Fact, Effect> = new Map();
   /** Decisions of earlier chains, in order. `#last`: the last one of each key. */
-  #kept: Draft<State, Fact, Effect>[] = [];
+  #drafts: Draft<State, Fact, Effect>[] = [];
   #last: Drafts<State, Fact, Effect> = new Map();
 
   constructor(
@@ -319,7 +319,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   /** Decides a command with an id. Returns `false` when that id was already carried out for the key. */
   decideOnce(id: string, key: string, command: Command, by: By): boolean {
     const isDecided =
-      this.#own.get(key)?.row.cause === id || this.#kept.some(({ row }) => row.key === key && row.cause === id);
+      this.#own.get(key)?.row.cause === id || this.#drafts.some(({ row }) => row.key === key && row.cause === id);
     if (isDecided || this.#known.isDone(key, id)) return false;
     this.decide(key, command, { ...by, cause: id });
     return true;
@@ -346,7 +346,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
       const isSame = last?.row.at === at && (last.row.cause === null || cause === null);
       if (isSame) last.row = together(last.row, draft.row);
       else {
-        this.#kept.push(draft);
+        this.#drafts.push(draft);
         this.#last.set(key, draft);
       }
     }
@@ -356,10 +356,10 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
 
   takeAll(): readonly { readonly row: DecidedRow<State, Fact, Effect> }[] {
     this.keep();
-    const kept = this.#kept;
-    this.#kept = [];
+    const drafts = this.#drafts;
+    this.#drafts = [];
     this.#last = new Map();
-    return kept;
+    return drafts;
   }
 }
 

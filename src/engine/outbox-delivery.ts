@@ -3,10 +3,10 @@ import { Alarm } from '../lib/time.ts';
 import { backoffMs } from '../lib/retry.ts';
 import type { RetryPolicy } from '../lib/retry.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
+import type { OutboxStore, OutboxEntry, Settlement } from './port.ts';
 
 /** Delivers one outbox entry and returns its settlement. A rejection means that the outcome is uncertain. */
-export type Carrier<Effect> = (row: OwedEffect<Effect>) => Promise<Settlement>;
+export type Carrier<Effect> = (row: OutboxEntry<Effect>) => Promise<Settlement>;
 
 type DeliveryPorts<Effect> = {
   readonly store: OutboxStore<Effect>;
@@ -14,7 +14,7 @@ type DeliveryPorts<Effect> = {
   readonly timers: Timers;
   readonly carry: Carrier<Effect>;
   /** Called when an entry fails for good (`settled`), or when `carry` rejected and the entry is retried. */
-  readonly failed: (row: OwedEffect<Effect>, why: string, settled: boolean) => void;
+  readonly failed: (row: OutboxEntry<Effect>, why: string, settled: boolean) => void;
   readonly broken: (error: unknown) => void;
 };
 
@@ -85,7 +85,7 @@ export class Delivery<Effect> {
   async #pump(): Promise<void> {
     while (this.#again && this.#running) {
       this.#again = false;
-      const { rows, next } = await this.#ports.store.owed(BATCH, this.#ports.clock.now());
+      const { rows, next } = await this.#ports.store.lease(BATCH, this.#ports.clock.now());
       this.#alarm.noLaterThan(next);
       let since = this.#ports.clock.now();
       for (const row of rows) {
@@ -101,7 +101,7 @@ export class Delivery<Effect> {
     }
   }
 
-  async #serve(row: OwedEffect<Effect>): Promise<void> {
+  async #serve(row: OutboxEntry<Effect>): Promise<void> {
     let settlement: Settlement;
     try {
       settlement = await this.#ports.carry(row);
@@ -118,7 +118,7 @@ export class Delivery<Effect> {
     this.kick();
   }
 
-  #later(row: OwedEffect<Effect>): Instant {
+  #later(row: OutboxEntry<Effect>): Instant {
     return this.#ports.clock.now() + deliveryBackoffMs(row.attempts + 1);
   }
 }

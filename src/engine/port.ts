@@ -70,7 +70,7 @@ export type StoredFact<Fact> = {
 };
 
 /** An outbox entry. Entries of one lane of a channel are delivered in order, one at a time. */
-export type OwedEffect<Effect> = {
+export type OutboxEntry<Effect> = {
   /** Unique. The idempotency key of the post. */
   readonly id: string;
   readonly channel: string;
@@ -119,16 +119,16 @@ export type StateChange<State, Fact, Effect> = {
 };
 
 /**
- * Entries to deliver now. `next`: when to call `owed` again at the latest; `null` when time alone makes no entry ready.
+ * Entries to deliver now. `next`: when to call `lease` again at the latest; `null` when time alone makes no entry ready.
  * When `rows` has as many entries as the limit, more may be ready now.
  */
-export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
+export type Lease<Effect> = { readonly rows: readonly OutboxEntry<Effect>[]; readonly next: Instant | null };
 
 /** The outbox, as the delivery sees it. */
 export type OutboxStore<Effect> = {
   /** Entries to deliver now, at most one for each lane of a channel. The call marks them as in flight. */
-  owed(limit: number, at: Instant): Promise<Lease<Effect>>;
-  settle(row: OwedEffect<Effect>, settlement: Settlement): Promise<void>;
+  lease(limit: number, at: Instant): Promise<Lease<Effect>>;
+  settle(row: OutboxEntry<Effect>, settlement: Settlement): Promise<void>;
 };
 
 /** One machine in a store. Each key has its own state and journal. */

@@ -53,7 +53,7 @@ export function replayJournal<State, Fact>(
   let state = machine.empty(key);
   let [tail, id, steps, equal]: [typeof NO_TAIL, number, number, boolean] = [NO_TAIL, 0, 0, snapshot === null];
   let brokenAt: number | null = null;
-  const told: (readonly [LedgerPlace, LedgerEntry])[] = [];
+  const entries: (readonly [LedgerPlace, LedgerEntry])[] = [];
   try {
     for (const row of rows) {
       const record = readRecord(machine, row, configs);
@@ -67,7 +67,7 @@ export function replayJournal<State, Fact>(
         state = machine.evolve(state, fact, row.at);
         steps += 1;
         const entry = machine.ledger?.(fact) ?? null;
-        if (entry !== null) told.push([{ machine: row.machine, row: row.row, n: index, at: row.at }, entry]);
+        if (entry !== null) entries.push([{ machine: row.machine, row: row.row, n: index, at: row.at }, entry]);
         onStep({ seq: first + index, at: row.at, fact, state, hashOk });
       }
       if (row.version === machine.version && row.deadline !== machine.nextDeadline(state)) brokenAt ??= row.seq;
@@ -79,7 +79,7 @@ export function replayJournal<State, Fact>(
     const why = error instanceof Error ? error.message : String(error);
     return { steps, brokenAt, stoppedBy: `after entry ${tail.seq}: ${why}`, equal: false, booked: false };
   }
-  return { steps, brokenAt, stoppedBy: null, equal, booked: ledger.holds(id, tail.row, told) };
+  return { steps, brokenAt, stoppedBy: null, equal, booked: ledger.holds(id, tail.row, entries) };
 }
 
 function isStored<State, Fact>(

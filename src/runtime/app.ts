@@ -428,7 +428,7 @@ export class App {
     });
     return new Delivery({
       store: {
-        owed: (limit, at) => this.#retrying(() => store.owed(limit, at)),
+        lease: (limit, at) => this.#retrying(() => store.lease(limit, at)),
         settle: (row, settlement) => this.#retrying(() => store.settle(row, settlement)),
       },
       clock,

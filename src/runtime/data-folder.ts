@@ -49,7 +49,7 @@ export type OpenedStore = Led<FloorStore> & { readonly isRefused: () => boolean;
 
 /** Input for a store that processes share. `log` gets a line about who leads. Calls `waits` when another leads. */
 type SharedFolderOptions = DataFolderOptions &
-  Omit<LeadParts, 'told' | 'unreached'> & { readonly log: Pick<Log, 'info' | 'warn'>; readonly waits: () => void };
+  Omit<LeadParts, 'onState' | 'unreached'> & { readonly log: Pick<Log, 'info' | 'warn'>; readonly waits: () => void };
 
 /**
  * Opens this process's copy of the store in PostgreSQL, and resolves when the process leads; with `null` when it stops
@@ -76,7 +76,7 @@ export async function openSharedFolder(
   const led = await lead(all, shared, (db, every) => new FloorStore(db, every), {
     ...options,
     requests,
-    told: (state) => {
+    onState: (state) => {
       log.info({}, LED[state]);
       if (state === 'waits') waits();
     },
@@ -142,7 +142,7 @@ export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptio
   const led = await lead(all, log, (db, every) => new FloorStore(db, every), {
     clock: options.clock,
     timers: systemTimers,
-    told: (state) => void (state === 'waits' && stopping.abort()),
+    onState: (state) => void (state === 'waits' && stopping.abort()),
     lost: () => undefined,
     unreached: () => undefined,
     stopping: stopping.signal,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { CommandResult, Machine } from '../engine/machine.ts';
-import type { Cancel, Debt, LedgerEntry, MachineUses, KnownMessages } from '../engine/machine-uses.ts';
-import type { Lease, OwedEffect } from '../engine/port.ts';
+import type { Cancel, NewEntry, LedgerEntry, MachineUses, KnownMessages } from '../engine/machine-uses.ts';
+import type { Lease, OutboxEntry } from '../engine/port.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
@@ -71,7 +71,7 @@ export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
  * An outbox entry of a floor. Its lane is `posts`, `receipts`, `after:posts`, `agent:<id>`, or `interrupt:<id>`, which
  * overtakes the agent's lane.
  */
-export type OutboxRow = OwedEffect<Effect>;
+export type OutboxRow = OutboxEntry<Effect>;
 
 type FloorUsesOptions = TextRendering & { readonly questionKeys?: () => string };
 
@@ -93,7 +93,7 @@ export function floorUses({
       return asks && command.key === undefined ? { ...command, key: questionKeys() } : command;
     },
     inbox: { refusal: refusalOf, fate: fateOf },
-    outbox: { owes: (channel, effect) => owedBy(channel, effect, rendering) },
+    outbox: { entries: (channel, effect) => owedBy(channel, effect, rendering) },
   };
 }
 
@@ -141,8 +141,8 @@ export class FloorStore extends SqliteStore {
     this.floors = this.host(machine, floorUses(options));
   }
 
-  override async owed(limit: number, at: Instant): Promise<Lease<Effect>> {
-    const { rows, next } = await super.owed(limit, at);
+  override async lease(limit: number, at: Instant): Promise<Lease<Effect>> {
+    const { rows, next } = await super.lease(limit, at);
     return { rows: rows.map((row) => ({ ...row, effect: effectOf(row.effect, row.text) })), next };
   }
 
@@ -223,14 +223,14 @@ function fateOf(fact: Fact): { readonly message: string; readonly fate: unknown 
   return fact.type === 'messageRouted' ? { message: fact.id, fate: fact.fate } : null;
 }
 
-function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): readonly (Debt | Cancel)[] {
+function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): readonly (NewEntry | Cancel)[] {
   if (effect.type === 'cancel') {
     return [
       { type: 'cancel', channel, lane: `agent:${effect.agent}`, kinds: ['prompt', 'inject'], upto: effect.epoch },
     ];
   }
-  const debt: Debt = {
-    type: 'owe',
+  const debt: NewEntry = {
+    type: 'add',
     lasting: isForPlatform(effect),
     channel,
     lane: laneOf(effect),

@@ -7,7 +7,7 @@ import type {
   Lease,
   MachineStore,
   MessageChange,
-  OwedEffect,
+  OutboxEntry,
   Settlement,
   StateChange,
   Store,
@@ -64,7 +64,7 @@ class Attempt {
 
 type StoredAt = { readonly at: Instant; readonly fact: unknown };
 type Kept = { readonly state: unknown; readonly seq: number; readonly deadline: Instant | null };
-type Owed = Omit<OwedEffect<unknown>, 'afterId' | 'editsId'> & {
+type Owed = Omit<OutboxEntry<unknown>, 'afterId' | 'editsId'> & {
   readonly key: string | null;
   readonly lasting: boolean;
   readonly takenBy: string | null;
@@ -147,9 +147,9 @@ export class CasStore implements Store {
     return this.#messages(channel).at(-1) ?? null;
   }
 
-  owed(limit: number, at: Instant): Promise<Lease<unknown>> {
+  lease(limit: number, at: Instant): Promise<Lease<unknown>> {
     return this.#try((attempt) => {
-      const rows: OwedEffect<unknown>[] = [];
+      const rows: OutboxEntry<unknown>[] = [];
       let next: Instant | null = null;
       for (const name of this.#cells.names('lane ')) {
         const [first, ...rest] = attempt.get<readonly Owed[]>(name, []);
@@ -165,7 +165,7 @@ export class CasStore implements Store {
     });
   }
 
-  settle(row: OwedEffect<unknown>, settlement: Settlement): Promise<void> {
+  settle(row: OutboxEntry<unknown>, settlement: Settlement): Promise<void> {
     return this.#try((attempt) => {
       const name = `lane ${row.channel} ${row.lane}`;
       const [first, ...rest] = attempt.get<readonly Owed[]>(name, []);
@@ -368,15 +368,15 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
       if (message !== null) attempt.set(message, { ...attempt.get(message, {}), fate: decided?.fate });
     }
     if (cause !== null) attempt.set(`done ${name} ${key} ${cause}`, true);
-    this.#owe(attempt, draft, `${name}-${key}-${seq}`);
+    this.#add(attempt, draft, `${name}-${key}-${seq}`);
     return () => {
       for (const listener of this.#listeners) listener({ key, at, facts, state, effects, deadline });
     };
   }
 
-  #owe(attempt: Attempt, { key, effects }: DecidedRow<State, Fact, Effect>, id: string): void {
+  #add(attempt: Attempt, { key, effects }: DecidedRow<State, Fact, Effect>, id: string): void {
     let index = 0;
-    for (const owed of effects.flatMap((effect) => this.#uses.outbox?.owes(key, effect) ?? [])) {
+    for (const owed of effects.flatMap((effect) => this.#uses.outbox?.entries(key, effect) ?? [])) {
       if (owed.type === 'cancel') throw new Error('impossible: no machine of the contract takes anything back');
       const { channel, lane, effect, texts, lasting, key: announced } = owed;
       const name = `lane ${channel} ${lane}`;

@@ -201,10 +201,10 @@ function owed(on: On): void {
       await write(store, 'm1');
       await turn(store, 'one');
       await turn(store, 'two');
-      expect(summary(await store.owed(100, AT))).toEqual(
+      expect(summary(await store.lease(100, AT))).toEqual(
         ['agent:qa prompt', 'posts one', 'receipts receipt'].toSorted(),
       );
-      expect((await store.owed(100, AT)).rows).toEqual([]);
+      expect((await store.lease(100, AT)).rows).toEqual([]);
     }),
   );
 
@@ -215,10 +215,10 @@ function owed(on: On): void {
       await write(store, 'm1');
       await turn(store, 'one');
       await turn(store, 'two');
-      const [first] = posts(await store.owed(100, AT));
+      const [first] = posts(await store.lease(100, AT));
       expect(first).toMatchObject({ text: 'one', afterId: null, attempts: 0, uncertain: false });
       await store.settle(first, { state: 'confirmed', platformId: 'p1' });
-      const [second] = posts(await store.owed(100, AT));
+      const [second] = posts(await store.lease(100, AT));
       expect(second).toMatchObject({ text: 'two', afterId: 'p1' });
     }),
   );
@@ -231,9 +231,9 @@ function owed(on: On): void {
       await turn(store, 'first paragraph of the answer\n\nsecond paragraph of the answer');
       const parts: unknown[] = [];
       for (
-        let row = posts(await store.owed(100, AT)).at(0);
+        let row = posts(await store.lease(100, AT)).at(0);
         row !== undefined;
-        row = posts(await store.owed(100, AT)).at(0)
+        row = posts(await store.lease(100, AT)).at(0)
       ) {
         parts.push([row.part, row.text]);
         await store.settle(row, { state: 'confirmed', platformId: `p${parts.length}` });
@@ -251,12 +251,12 @@ function owed(on: On): void {
       await seat(store);
       await write(store, 'm1');
       await turn(store, 'one');
-      const [row] = posts(await store.owed(100, AT));
+      const [row] = posts(await store.lease(100, AT));
       await store.settle(row, { state: 'retry', notBefore: AT + 500 });
-      expect(posts(await store.owed(100, AT + 499))).toEqual([]);
-      const again = await store.owed(100, AT + 499);
+      expect(posts(await store.lease(100, AT + 499))).toEqual([]);
+      const again = await store.lease(100, AT + 499);
       expect(again.next).toBe(AT + 500);
-      expect(posts(await store.owed(100, AT + 500))[0]).toMatchObject({ id: row.id, attempts: 1, uncertain: false });
+      expect(posts(await store.lease(100, AT + 500))[0]).toMatchObject({ id: row.id, attempts: 1, uncertain: false });
     }),
   );
 
@@ -266,12 +266,12 @@ function owed(on: On): void {
       await seat(store);
       await write(store, 'm1');
       await turn(store, 'one');
-      const [row] = posts(await store.owed(100, AT));
+      const [row] = posts(await store.lease(100, AT));
       await store.settle(row, { state: 'uncertain', notBefore: AT });
-      const [doubted] = posts(await store.owed(100, AT));
+      const [doubted] = posts(await store.lease(100, AT));
       expect(doubted.uncertain).toBe(true);
       await store.settle(doubted, { state: 'retry', notBefore: AT });
-      expect(posts(await store.owed(100, AT))[0]).toMatchObject({ id: row.id, uncertain: true });
+      expect(posts(await store.lease(100, AT))[0]).toMatchObject({ id: row.id, uncertain: true });
     }),
   );
 
@@ -282,9 +282,9 @@ function owed(on: On): void {
       await write(store, 'm1');
       await turn(store, 'one');
       await turn(store, 'two');
-      const [row] = posts(await store.owed(100, AT));
+      const [row] = posts(await store.lease(100, AT));
       await store.settle(row, { state: 'failed', why: 'no such channel' });
-      expect(posts(await store.owed(100, AT))[0]).toMatchObject({ text: 'two' });
+      expect(posts(await store.lease(100, AT))[0]).toMatchObject({ text: 'two' });
     }),
   );
 
@@ -294,7 +294,7 @@ function owed(on: On): void {
       await seat(store);
       await write(store, 'm1');
       await store.floors.apply(ONE, { type: 'stop', by: 'u1' }, AT);
-      const { rows } = await store.owed(100, AT);
+      const { rows } = await store.lease(100, AT);
       expect(rows.map((row) => row.effect.type)).not.toContain('prompt');
       expect(rows.map((row) => row.lane)).toContain('interrupt:pm');
     }),
@@ -396,16 +396,16 @@ function restarts(on: On): void {
       await seat(subject.store);
       await write(subject.store, 'm1');
       await turn(subject.store, 'one');
-      const before = posts(await subject.store.owed(100, AT));
+      const before = posts(await subject.store.lease(100, AT));
       const store = await subject.restart();
       await store.recover();
-      const after = await store.owed(100, AT);
+      const after = await store.lease(100, AT);
       expect(after.rows.map(({ lane }) => lane).toSorted()).toEqual(['posts', 'receipts']);
       expect(posts(after)[0]).toMatchObject({ id: before[0].id, uncertain: true });
       await store.floors.apply(ONE, { type: 'restart' }, AT);
       await store.floors.apply(ONE, { type: 'catchUp' }, AT);
       await store.floors.apply(ONE, { type: 'join', agent: 'dev' }, AT);
-      const [prompt] = (await store.owed(100, AT)).rows;
+      const [prompt] = (await store.lease(100, AT)).rows;
       expect(prompt).toMatchObject({ lane: 'agent:dev', effect: { type: 'prompt', reason: 'resume' } });
     }),
   );

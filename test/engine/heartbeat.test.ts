@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { StoreError } from '../../src/engine/errors.ts';
 import { lead } from '../../src/engine/shared/lead.ts';
-import { BEAT_MS, DEAD_MS, Heart, SILENT_MS } from '../../src/engine/shared/heartbeat.ts';
+import { BEAT_MS, DEAD_MS, WorkerHeartbeat, SILENT_MS } from '../../src/engine/shared/heartbeat.ts';
 import type { SharedLog } from '../../src/engine/shared/shared-log.ts';
 import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { createTime } from '../agents/time.ts';
@@ -16,7 +16,7 @@ function stage() {
   const beating = async (log: SharedLog = memory.seenBy()) => {
     const { worker } = await memory.seenBy().join();
     const told: Told = { beats: 0, missed: 0, isBuried: false, isSilent: false };
-    const heart = new Heart({
+    const heartbeat = new WorkerHeartbeat({
       log,
       worker,
       clock: time.clock,
@@ -26,7 +26,7 @@ function stage() {
       onMissed: () => void (told.missed += 1),
       onSilent: () => void (told.isSilent = true),
     });
-    return { worker, heart, told };
+    return { worker, heartbeat, told };
   };
   const seconds = async (count: number): Promise<void> => {
     await time.advance(count * BEAT_MS);
@@ -54,12 +54,12 @@ describe('a worker that beats', () => {
     const { beating, seconds, living } = stage();
     const [one, two] = [await beating(), await beating()];
     await seconds(10);
-    two.heart.stop();
+    two.heartbeat.stop();
     await seconds(DEAD_MS / BEAT_MS - 1);
     expect(await living()).toEqual([one.worker, two.worker]);
     await seconds(3);
     expect(await living()).toEqual([one.worker]);
-    one.heart.stop();
+    one.heartbeat.stop();
   });
 
   test('may no longer act before another worker can declare it dead', async () => {
@@ -67,9 +67,9 @@ describe('a worker that beats', () => {
     const link = breakable(memory.seenBy());
     const [one, two] = [await beating(link.log), await beating()];
     await seconds(10);
-    expect(one.heart.mayAct).toBe(true);
+    expect(one.heartbeat.mayAct).toBe(true);
     link.isBroken = true;
-    while (one.heart.mayAct) {
+    while (one.heartbeat.mayAct) {
       expect(await living()).toContain(one.worker);
       await seconds(1);
     }
@@ -77,8 +77,8 @@ describe('a worker that beats', () => {
     expect(await living()).toEqual([two.worker]);
     link.isBroken = false;
     await seconds(2);
-    expect([one.told.isBuried, one.heart.mayAct]).toEqual([true, false]);
-    two.heart.stop();
+    expect([one.told.isBuried, one.heartbeat.mayAct]).toEqual([true, false]);
+    two.heartbeat.stop();
   });
 
   test('is told when another worker may have declared it dead, and not when another one really did', async () => {
@@ -99,7 +99,7 @@ describe('a worker that beats', () => {
     await memory.seenBy().leave(two.worker);
     await seconds(2 * (SILENT_MS / BEAT_MS));
     expect(two.told).toMatchObject({ isSilent: false, isBuried: true });
-    one.heart.stop();
+    one.heartbeat.stop();
   });
 
   test('declares no worker dead when none could reach the log', async () => {
@@ -112,9 +112,9 @@ describe('a worker that beats', () => {
     link.isBroken = false;
     await seconds(10);
     expect(await living()).toEqual([one.worker, two.worker]);
-    expect([one.told.isBuried, two.told.isBuried, one.heart.mayAct]).toEqual([false, false, true]);
+    expect([one.told.isBuried, two.told.isBuried, one.heartbeat.mayAct]).toEqual([false, false, true]);
     expect(one.told.missed).toBe(30);
-    for (const { heart } of [one, two]) heart.stop();
+    for (const { heartbeat } of [one, two]) heartbeat.stop();
   });
 });
 
@@ -142,7 +142,7 @@ describe('a process that stands by', () => {
     lead({ path: ':memory:', clock }, slow, (db, all) => new SqliteStore(db, all), {
       clock,
       timers,
-      told: tell,
+      onState: tell,
       unreached: tell,
       lost: tell,
       stopping: new AbortController().signal,
@@ -152,13 +152,13 @@ describe('a process that stands by', () => {
     filled.resolve();
     await seconds(2);
     expect(told).toEqual(['waits']);
-    leader.heart.stop();
+    leader.heartbeat.stop();
   });
 
   test('does not lead when it is stopped before it has joined, and leaves the log', async () => {
     const { time, memory } = stage();
     const { clock, timers } = time;
-    const parts = { clock, timers, told: () => undefined, unreached: () => undefined, lost: () => undefined };
+    const parts = { clock, timers, onState: () => undefined, unreached: () => undefined, lost: () => undefined };
     const make = (...given: ConstructorParameters<typeof SqliteStore>) => new SqliteStore(...given);
     const stopping = AbortSignal.abort();
     expect(await lead({ path: ':memory:', clock }, memory.seenBy(), make, { ...parts, stopping })).toBeNull();
@@ -178,7 +178,7 @@ describe('a process that stands by', () => {
     const parts = {
       clock,
       timers,
-      told: (state: string) => void told.push(state),
+      onState: (state: string) => void told.push(state),
       stopping: new AbortController().signal,
     };
     const unreached = (error: unknown): void => void told.push((error as Error).message);
@@ -190,6 +190,6 @@ describe('a process that stands by', () => {
       await seconds(3);
     }
     expect(told).toEqual(['waits', expect.stringMatching('cannot be'), expect.stringMatching('cannot be')]);
-    leader.heart.stop();
+    leader.heartbeat.stop();
   });
 });

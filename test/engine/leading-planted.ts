@@ -7,16 +7,20 @@ import type { LogBug } from './memory-log.ts';
 
 const MODULES = ['engine/shared/lead.ts', 'engine/sqlite/sqlite.ts'];
 const MOST_SEEDS = 60;
-const HEART = 'engine/shared/heartbeat.ts';
+const HEARTBEAT = 'engine/shared/heartbeat.ts';
 const PLANTED = {
-  'may act as long as it likes after a beat': { file: HEART, find: 'const LEASE = 0.75;', replace: 'const LEASE = 3;' },
+  'may act as long as it likes after a beat': {
+    file: HEARTBEAT,
+    find: 'const LEASE = 0.75;',
+    replace: 'const LEASE = 3;',
+  },
   'counts its time to act from the answer to a beat': {
-    file: HEART,
+    file: HEARTBEAT,
     find: 'this.#last = at;',
     replace: 'this.#last = answeredAt;',
   },
   'declares others dead after it was cut off itself': {
-    file: HEART,
+    file: HEARTBEAT,
     find: 'if (this.#last === null || answeredAt - this.#last > LIMITS.freshMs) this.#since = answeredAt;',
     replace: 'this.#since ??= answeredAt;',
   },
@@ -46,7 +50,7 @@ const PLANTED = {
     replace: "this.#db.exec('COMMIT');\n        return this.#wait(",
   },
   'counts its silence from the answer to a beat': {
-    file: HEART,
+    file: HEARTBEAT,
     find: 'Math.max(0, at + DEAD_MS - answeredAt)',
     replace: 'DEAD_MS',
   },

@@ -3,7 +3,7 @@ import type { StoreError } from '../../src/engine/errors.ts';
 import type { Led } from '../../src/engine/shared/lead.ts';
 import type { Group, SharedLog } from '../../src/engine/shared/shared-log.ts';
 import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
-import type { OwedEffect } from '../../src/engine/port.ts';
+import type { OutboxEntry } from '../../src/engine/port.ts';
 import { Random } from '../sim/random.ts';
 import { MemoryLog } from './memory-log.ts';
 import type { LogBug } from './memory-log.ts';
@@ -246,13 +246,13 @@ class World {
       if (life.led?.mayAct() === true) this.wrong.push('a program that may act ended');
       life.isOver = true;
     };
-    const [told, unreached] = [() => undefined, () => undefined];
+    const [onState, unreached] = [() => undefined, () => undefined];
     const options = { path: ':memory:', clock, salts: () => 'salt', lost };
     const led = await lead(options, log, (db, all) => new Store(db, all), {
       clock,
       timers,
       lost,
-      told,
+      onState,
       unreached,
       stopping: life.stopping.signal,
     });
@@ -291,7 +291,7 @@ class World {
         : keyValues.forget('model', name));
     };
     const work = async (): Promise<void> => {
-      for (const row of (await store.owed(9, this.#now)).rows)
+      for (const row of (await store.lease(9, this.#now)).rows)
         life.posting.push(this.#deliver(life, { store, led, row }).catch(() => undefined));
     };
     life.lastAsk = () => void add().catch(() => undefined);
@@ -312,7 +312,7 @@ class World {
       store,
       led,
       row,
-    }: { readonly store: SqliteStore; readonly led: Led<SqliteStore>; readonly row: OwedEffect<unknown> },
+    }: { readonly store: SqliteStore; readonly led: Led<SqliteStore>; readonly row: OutboxEntry<unknown> },
   ): Promise<void> {
     const isThere = this.#posts.some(({ id, at }) => id === row.id && at <= this.#now);
     if (!row.uncertain || !isThere) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { expect, test } from 'vitest';
 import { Delivery } from '../../src/engine/outbox-delivery.ts';
-import type { OutboxStore, OwedEffect } from '../../src/engine/port.ts';
+import type { OutboxStore, OutboxEntry } from '../../src/engine/port.ts';
 import { createTime } from '../agents/time.ts';
 
 const ROWS = 64;
@@ -11,7 +11,7 @@ function owing(eachMs: number) {
   const time = createTime();
   const handed: string[] = [];
   const settled: string[] = [];
-  let owed: readonly OwedEffect<string>[] = Array.from({ length: ROWS }, (_, index) => ({
+  let owed: readonly OutboxEntry<string>[] = Array.from({ length: ROWS }, (_, index) => ({
     id: `r${index}`,
     channel: `test:${index}`,
     lane: 'agent',
@@ -24,7 +24,7 @@ function owing(eachMs: number) {
     editsId: null,
   }));
   const store: OutboxStore<string> = {
-    owed: async () => {
+    lease: async () => {
       const rows = owed;
       owed = [];
       return { rows, next: null };
@@ -84,7 +84,7 @@ test('a delivery that stops while it looks for work leaves no timer that keeps t
   const alarms: string[] = [];
   const delivery = new Delivery<string>({
     store: {
-      owed: () => looked.promise.then(() => ({ rows: [], next: time.clock.now() + 3_600_000 })),
+      lease: () => looked.promise.then(() => ({ rows: [], next: time.clock.now() + 3_600_000 })),
       settle: async () => undefined,
     },
     clock: time.clock,
@@ -114,7 +114,7 @@ test('doubles the wait after each attempt whose carrier threw, from half a secon
   let attempts = 0;
   const delivery = new Delivery<string>({
     store: {
-      owed: async () => ({ rows: attempts === 4 ? [] : [{ ...row, ...more, attempts }], next: null }),
+      lease: async () => ({ rows: attempts === 4 ? [] : [{ ...row, ...more, attempts }], next: null }),
       settle: async (_row, settlement) => {
         attempts += 1;
         if (settlement.state === 'uncertain') waits.push(settlement.notBefore - clock.now());

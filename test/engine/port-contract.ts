@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { HumanMessage, Lease, MachineStore, OwedEffect, Store } from '../../src/engine/port.ts';
+import type { HumanMessage, Lease, MachineStore, OutboxEntry, Store } from '../../src/engine/port.ts';
 import { AT } from './sqlite/fixture.ts';
 import { board, boardUses, counter } from './toy.ts';
 import type { Count } from './toy.ts';
@@ -192,14 +192,14 @@ function owed(on: On): void {
     'is leased one row per lane, in order, once',
     on(async ({ store }) => {
       await pin(store.host(board, boardUses), 'one|two');
-      const [first, ...others] = (await store.owed(9, AT)).rows;
+      const [first, ...others] = (await store.lease(9, AT)).rows;
       expect([first, others]).toMatchObject([
         { text: 'one', part: 0, attempts: 0, uncertain: false, afterId: null },
         [],
       ]);
-      expect((await store.owed(9, AT)).rows).toEqual([]);
+      expect((await store.lease(9, AT)).rows).toEqual([]);
       await settle(store, first, 'p1');
-      expect((await store.owed(9, AT)).rows).toMatchObject([{ text: 'two', part: 1, afterId: 'p1' }]);
+      expect((await store.lease(9, AT)).rows).toMatchObject([{ text: 'two', part: 1, afterId: 'p1' }]);
     }),
   );
 
@@ -207,10 +207,10 @@ function owed(on: On): void {
     'waits until its time, reports that time, and stays uncertain',
     on(async ({ store }) => {
       await pin(store.host(board, boardUses), 'one');
-      const [row] = (await store.owed(9, AT)).rows;
+      const [row] = (await store.lease(9, AT)).rows;
       if (row !== undefined) await store.settle(row, { state: 'uncertain', notBefore: AT + 500 });
-      expect(await store.owed(9, AT + 499)).toEqual({ rows: [], next: AT + 500 });
-      expect((await store.owed(9, AT + 500)).rows).toMatchObject([{ text: 'one', attempts: 1, uncertain: true }]);
+      expect(await store.lease(9, AT + 499)).toEqual({ rows: [], next: AT + 500 });
+      expect((await store.lease(9, AT + 500)).rows).toMatchObject([{ text: 'one', attempts: 1, uncertain: true }]);
     }),
   );
 
@@ -218,7 +218,7 @@ function owed(on: On): void {
     'is found by its message on the platform, also after a restart, and only with the right key prefix',
     on(async ({ store, restart }) => {
       await pin(store.host(board, boardUses), 'one');
-      await settle(store, (await store.owed(9, AT)).rows[0], 'p1');
+      await settle(store, (await store.lease(9, AT)).rows[0], 'p1');
       const at = (from: Store, channel: string, id: string, prefix: string) => from.announcementAt(channel, id, prefix);
       expect(at(store, ONE, 'p1', 'pin:')).toBe('pin:one');
       const next = await restart();
@@ -234,9 +234,9 @@ function owed(on: On): void {
     'stops no other entry when it was refused for good',
     on(async ({ store }) => {
       await pin(store.host(board, boardUses), 'one|two');
-      const [row] = (await store.owed(9, AT)).rows;
+      const [row] = (await store.lease(9, AT)).rows;
       if (row !== undefined) await store.settle(row, { state: 'failed', why: 'no such channel' });
-      expect(texts(await store.owed(9, AT))).toEqual(['two']);
+      expect(texts(await store.lease(9, AT))).toEqual(['two']);
     }),
   );
 
@@ -247,17 +247,17 @@ function owed(on: On): void {
       await store.accept(written('m1'));
       await boards.apply(ONE, { type: 'note', id: 'm1' }, AT);
       await pin(boards, 'one|two');
-      const { rows } = await store.owed(9, AT);
+      const { rows } = await store.lease(9, AT);
       expect(rows.map(({ lane }) => lane).toSorted()).toEqual(['posts', 'watchers']);
       const next = await restart();
       next.host(board, boardUses);
       await next.recover();
-      const found = (await next.owed(9, AT)).rows;
+      const found = (await next.lease(9, AT)).rows;
       expect(found).toMatchObject([
         { text: 'one', uncertain: true, id: rows.find(({ lane }) => lane === 'posts')?.id },
       ]);
       await settle(next, found[0], 'p1');
-      expect((await next.owed(9, AT)).rows).toMatchObject([{ text: 'two', uncertain: false }]);
+      expect((await next.lease(9, AT)).rows).toMatchObject([{ text: 'two', uncertain: false }]);
     }),
   );
 }
@@ -268,21 +268,21 @@ function owners(on: On): void {
     on(async ({ store, restart }) => {
       const boards = store.host(board, boardUses);
       for (const channel of [ONE, 'test:two']) await boards.apply(channel, { type: 'pin', text: 'one|two' }, AT);
-      expect((await store.owed(9, AT)).rows).toHaveLength(2);
+      expect((await store.lease(9, AT)).rows).toHaveLength(2);
       const dead = store.owner;
       const next = await restart();
       next.host(board, boardUses);
       expect(next.owner).not.toBe(dead);
-      expect((await next.owed(9, AT)).rows).toEqual([]);
-      expect((await next.owed(9, AT)).rows).toEqual([]);
+      expect((await next.lease(9, AT)).rows).toEqual([]);
+      expect((await next.lease(9, AT)).rows).toEqual([]);
       await next.recover();
-      const { rows } = await next.owed(9, AT);
+      const { rows } = await next.lease(9, AT);
       expect(rows.map(({ text, uncertain }) => [text, uncertain])).toEqual([
         ['one', true],
         ['one', true],
       ]);
       for (const row of rows) await settle(next, row, 'p1');
-      expect((await next.owed(9, AT)).rows.map(({ uncertain }) => uncertain)).toEqual([false, false]);
+      expect((await next.lease(9, AT)).rows.map(({ uncertain }) => uncertain)).toEqual([false, false]);
     }),
   );
 }
@@ -293,7 +293,7 @@ function pin(boards: Boards, text: string): Promise<unknown> {
   return boards.apply(ONE, { type: 'pin', text }, AT);
 }
 
-async function settle(store: Store, row: OwedEffect<unknown> | undefined, platformId: string): Promise<void> {
+async function settle(store: Store, row: OutboxEntry<unknown> | undefined, platformId: string): Promise<void> {
   if (row !== undefined) await store.settle(row, { state: 'confirmed', platformId });
 }
 

@@ -101,27 +101,27 @@ describe('two stores with the same cells', () => {
   test("take over a dead store's entries in flight as uncertain, and the dead store can settle none", async () => {
     const [one, two] = rivals();
     await one!.boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
-    const [lost] = (await one!.store.owed(9, AT)).rows;
+    const [lost] = (await one!.store.lease(9, AT)).rows;
     await two!.boards.apply('test:two', { type: 'pin', text: 'b' }, AT);
-    const [own] = (await two!.store.owed(9, AT)).rows;
+    const [own] = (await two!.store.lease(9, AT)).rows;
     await two!.store.recover(one!.store.owner);
-    expect((await two!.store.owed(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
+    expect((await two!.store.lease(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
     await one!.store.settle(lost!, { state: 'confirmed', platformId: 'p1' });
     await two!.store.settle(own!, { state: 'retry', notBefore: AT });
-    expect((await two!.store.owed(9, AT)).rows).toMatchObject([{ id: own!.id, uncertain: false }]);
+    expect((await two!.store.lease(9, AT)).rows).toMatchObject([{ id: own!.id, uncertain: false }]);
     await two!.store.settle(lost!, { state: 'retry', notBefore: AT });
-    expect((await two!.store.owed(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
+    expect((await two!.store.lease(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
   });
 
   test('lease an entry once, and only the store with the lease settles it', async () => {
     const [one, two] = rivals();
     await one!.boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
-    const [mine, theirs] = await Promise.all([one!.store.owed(9, AT), two!.store.owed(9, AT)]);
+    const [mine, theirs] = await Promise.all([one!.store.lease(9, AT), two!.store.lease(9, AT)]);
     const [taker, other] = mine.rows.length === 1 ? [one!, two!] : [two!, one!];
     const [row] = [...mine.rows, ...theirs.rows];
     expect(mine.rows.length + theirs.rows.length).toBe(1);
     await other.store.settle(row!, { state: 'failed', why: 'not mine' });
     await taker.store.settle(row!, { state: 'retry', notBefore: AT });
-    expect((await other.store.owed(9, AT)).rows).toMatchObject([{ id: row!.id }]);
+    expect((await other.store.lease(9, AT)).rows).toMatchObject([{ id: row!.id }]);
   });
 });

@@ -19,7 +19,7 @@ export async function leadIn<Options extends StoreOptions, Store>(
   const led = await lead(options, log, make, {
     clock: options.clock,
     timers: systemTimers,
-    told: () => undefined,
+    onState: () => undefined,
     lost: () => undefined,
     unreached: () => undefined,
     stopping: new AbortController().signal,

@@ -186,13 +186,13 @@ function sharing(on: On): void {
       const one = await next();
       const boards = one.host(board, boardUses);
       for (const text of ['a', 'b']) await boards.apply('test:one', { type: 'pin', text }, AT);
-      const [first] = (await one.owed(9, AT)).rows;
+      const [first] = (await one.lease(9, AT)).rows;
       await one.settle(first!, { state: 'confirmed', platformId: 'p1' });
       const two = await next();
       two.host(board, boardUses);
-      expect((await two.owed(9, AT)).rows).toEqual([]);
+      expect((await two.lease(9, AT)).rows).toEqual([]);
       await two.recover();
-      expect((await two.owed(9, AT)).rows).toMatchObject([{ text: 'b', afterId: 'p1', uncertain: true }]);
+      expect((await two.lease(9, AT)).rows).toMatchObject([{ text: 'b', afterId: 'p1', uncertain: true }]);
     }),
   );
 
@@ -202,13 +202,13 @@ function sharing(on: On): void {
       const one = await next();
       const [boards, counters] = [one.host(board, boardUses), one.host(counter)];
       await boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
-      const [lost] = (await one.owed(9, AT)).rows;
+      const [lost] = (await one.lease(9, AT)).rows;
       await bury(one);
       const two = await next();
       const theirs = two.host(counter);
       two.host(board, boardUses);
       await two.recover();
-      expect((await two.owed(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
+      expect((await two.lease(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
       await expect(counters.apply('a', { type: 'add', by: 1 }, AT)).rejects.toThrow('declared this one dead');
       await expect(counters.apply('b', { type: 'add', by: 1 }, AT)).rejects.toThrow('declared this one dead');
       await theirs.apply('b', { type: 'add', by: 2 }, AT);

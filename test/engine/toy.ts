@@ -82,9 +82,9 @@ export const boardUses: MachineUses<Pin, Happened, Happened, 'unknown' | 'again'
     fate: (fact) => (fact.type === 'noted' ? { message: fact.id, fate: { state: 'noted' } } : null),
   },
   outbox: {
-    owes: (channel, { type, ...effect }) => [
+    entries: (channel, { type, ...effect }) => [
       {
-        type: 'owe',
+        type: 'add',
         lasting: type === 'pinned',
         channel,
         lane: type === 'pinned' ? 'posts' : 'watchers',

@@ -23,7 +23,7 @@ async function round(channel: string, number: number): Promise<void> {
     await turn(store, `an answer to ${id}`, channel);
     told(`line ${channel} ${store.floors.state(channel)?.lines}`);
   }
-  const { rows } = await store.owed(10, plain.clock.now());
+  const { rows } = await store.lease(10, plain.clock.now());
   for (const row of rows) await store.settle(row, { state: 'confirmed', platformId: `p-${row.id}` });
 }
 

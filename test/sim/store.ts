@@ -69,11 +69,11 @@ export class WatchedStore extends FloorStore {
     return this.#answer('amend', () => super.amend(change));
   }
 
-  override owed(
+  override lease(
     limit: number,
     at: Instant,
   ): Promise<{ readonly rows: readonly OutboxRow[]; readonly next: Instant | null }> {
-    return this.#answer('owed', () => super.owed(limit, at));
+    return this.#answer('lease', () => super.lease(limit, at));
   }
 
   override settle(row: OutboxRow, settlement: Settlement): Promise<void> {

@@ -19,7 +19,7 @@ export const SILENT_MS = DEAD_MS + 2 * BEAT_MS;
 /** A worker may post and prompt for this part of `DEAD_MS` after its last beat. */
 const LEASE = 0.75;
 
-type HeartPorts = {
+type HeartbeatPorts = {
   readonly log: Pick<SharedLog, 'beat' | 'burySilent'>;
   readonly worker: string;
   readonly clock: Clock;
@@ -28,7 +28,7 @@ type HeartPorts = {
   readonly onBeat: () => void;
   /** Called once when this worker was declared dead. The worker must not act any more. */
   readonly onBuried: () => void;
-  /** Called when a request to the log failed: a beat, or a declaration of deaths. The heart goes on. */
+  /** Called when a request to the log failed: a beat, or a declaration of deaths. The heartbeat goes on. */
   readonly onMissed: (error: unknown) => void;
   /**
    * Called when no beat succeeds for `SILENT_MS` after a successful beat: another worker can have declared this worker
@@ -41,8 +41,8 @@ type HeartPorts = {
  * Beats for a worker, and declares workers dead that do not beat. Declares others dead only when its own beats had no
  * gap for `DEAD_MS`.
  */
-export class Heart {
-  readonly #ports: HeartPorts;
+export class WorkerHeartbeat {
+  readonly #ports: HeartbeatPorts;
   #timer: Timer | null = null;
   #silence: Timer | null = null;
   #isRunning = true;
@@ -50,7 +50,7 @@ export class Heart {
   #since: Instant | null = null;
   #last: Instant | null = null;
 
-  constructor(ports: HeartPorts) {
+  constructor(ports: HeartbeatPorts) {
     this.#ports = ports;
     void this.#beat();
   }

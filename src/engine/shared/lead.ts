@@ -4,9 +4,9 @@ import { MIGRATIONS, openDatabase } from '../sqlite/open.ts';
 import type { StoreOptions } from '../sqlite/sqlite.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { Heart, SILENT_MS } from './heartbeat.ts';
+import { WorkerHeartbeat, SILENT_MS } from './heartbeat.ts';
 import { LogDisk } from './log-disk.ts';
-import type { RequestsTold } from './log-disk.ts';
+import type { RequestHooks } from './log-disk.ts';
 import { changesOf, writerOf } from './replica.ts';
 import type { SharedLog } from './shared-log.ts';
 
@@ -24,7 +24,7 @@ export type LeadParts = {
   readonly clock: Clock;
   readonly timers: Timers;
   /** Called when another process leads and this one waits, and when this one leads. */
-  readonly told: (state: 'waits' | 'leads') => void;
+  readonly onState: (state: 'waits' | 'leads') => void;
   /**
    * Called once when another process declared this one dead, or when this process leads and the log does not answer its
    * beats for `SILENT_MS`.
@@ -33,7 +33,7 @@ export type LeadParts = {
   /** Called for the first failure of a series: of a beat, of following the log, or of an attempt to lead. */
   readonly unreached: (error: unknown) => void;
   /** Called after requests that write rows to the log. */
-  readonly requests?: RequestsTold;
+  readonly requests?: RequestHooks;
   /** Aborted when this process stops. Neither `lost` nor `unreached` is called after that. */
   readonly stopping: AbortSignal;
 };
@@ -62,15 +62,15 @@ export async function lead<Options extends StoreOptions, Store>(
     };
     const db = openDatabase(options.path, MIGRATIONS, undefined, true);
     try {
-      const heart = parts.stopping.aborted ? null : await untilLeads({ log, worker, db }, parts);
-      if (heart !== null) {
+      const heartbeat = parts.stopping.aborted ? null : await untilLeads({ log, worker, db }, parts);
+      if (heartbeat !== null) {
         const left = end;
-        end = () => (heart.stop(), left());
+        end = () => (heartbeat.stop(), left());
         const { timers, requests } = parts;
         const copy = { changes: changesOf(db), write: writerOf(db) };
-        const disk = new LogDisk({ log, worker, timers, ...copy, ...defined({ told: requests }) });
+        const disk = new LogDisk({ log, worker, timers, ...copy, ...defined({ hooks: requests }) });
         const store = make(db, { ...options, shared: { worker, logId, disk, leave: end } });
-        return { store, mayAct: () => heart.mayAct };
+        return { store, mayAct: () => heartbeat.mayAct };
       }
     } catch (error) {
       db.close();
@@ -88,13 +88,13 @@ export async function lead<Options extends StoreOptions, Store>(
 type Follower = { readonly log: SharedLog; readonly worker: string; readonly db: Database };
 
 /**
- * Beats, and writes the changes of the log into `db`, until this worker leads. Resolves with the running heart; with
+ * Beats, and writes the changes of the log into `db`, until this worker leads. Resolves with the running heartbeat; with
  * `null` when this process stops first.
  */
 async function untilLeads(
   { log, worker, db }: Follower,
-  { clock, timers, told, lost, unreached, stopping }: LeadParts,
-): Promise<Heart | null> {
+  { clock, timers, onState, lost, unreached, stopping }: LeadParts,
+): Promise<WorkerHeartbeat | null> {
   const leads = Promise.withResolvers<boolean>();
   let state: 'new' | 'waits' | 'leads' = 'new';
   let looking: Promise<void> | null = null;
@@ -106,7 +106,7 @@ async function untilLeads(
     if (isLeader) await follow();
     else if (state === 'waits') return;
     state = isLeader ? 'leads' : 'waits';
-    told(state);
+    onState(state);
     if (isLeader) leads.resolve(true);
   };
   const look = async (): Promise<void> => {
@@ -116,14 +116,14 @@ async function untilLeads(
   const failed = (error: unknown): void =>
     state === 'new' && error instanceof StoreError ? refuse(error) : faults.add(error);
   const refuse = (error: StoreError): void => {
-    heart.stop();
+    heartbeat.stop();
     leads.reject(error);
   };
   const over = (error: StoreError): void => {
     refuse(error);
     if (!stopping.aborted) lost(error);
   };
-  const heart: Heart = new Heart({
+  const heartbeat: WorkerHeartbeat = new WorkerHeartbeat({
     log,
     worker,
     clock,
@@ -138,8 +138,8 @@ async function untilLeads(
     onSilent: () => state === 'leads' && over(new StoreError('unreached', sentence('unreached', '', SILENT))),
   });
   stopping.addEventListener('abort', () => leads.resolve(false), { once: true });
-  if (await leads.promise) return heart;
-  heart.stop();
+  if (await leads.promise) return heartbeat;
+  heartbeat.stop();
   return null;
 }
 
@@ -164,14 +164,14 @@ export function followerOf(log: SharedLog, db: Database, worker?: string): () =>
 }
 
 /**
- * Passes only the first fault of each series to `told`. `add` takes a fault, `over` ends the series, `isOn` says
+ * Passes only the first fault of each series to `report`. `add` takes a fault, `over` ends the series, `isOn` says
  * whether a series goes on.
  */
-export function firstFault(told: (fault: unknown) => void) {
+export function firstFault(report: (fault: unknown) => void) {
   let isOver = true;
   return {
     add: (fault: unknown): void => {
-      if (isOver) told(fault);
+      if (isOver) report(fault);
       isOver = false;
     },
     over: () => void (isOver = true),

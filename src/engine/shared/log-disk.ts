@@ -9,7 +9,7 @@ import type { SharedLog, SharedRow } from './shared-log.ts';
 const AGAIN: RetryPolicy = { firstMs: 50, longestMs: 2_000 };
 
 /** Called after requests to the log: `failed` after an attempt that is repeated, `succeeded` after any answer. */
-export type RequestsTold = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
+export type RequestHooks = { readonly failed: (error: unknown) => void; readonly succeeded: () => void };
 
 /** Dependencies of a `LogDisk`. `write`: writes rows of the log into the copy. */
 type DiskParts = {
@@ -18,7 +18,7 @@ type DiskParts = {
   readonly changes: ChangedRows;
   readonly write: (rows: readonly SharedRow[]) => void;
   readonly timers: Timers;
-  readonly told?: RequestsTold;
+  readonly hooks?: RequestHooks;
 };
 
 /**
@@ -49,13 +49,13 @@ export class LogDisk implements Sharing {
   }
 
   async #send(rows: readonly SharedRow[]): Promise<void> {
-    const { log, worker, timers, told } = this.#parts;
+    const { log, worker, timers, hooks } = this.#parts;
     this.#number += 1;
     const group = { worker, number: this.#number, rows };
     const judge = (): Verdict => (this.#isClosed ? 'give-up' : 'again');
-    const waiting = ({ error }: { readonly error: unknown }): void => told?.failed(error);
+    const waiting = ({ error }: { readonly error: unknown }): void => hooks?.failed(error);
     const isWritten = await retry(() => log.commit(group), AGAIN, { timers, judge, waiting });
-    told?.succeeded();
+    hooks?.succeeded();
     if (!isWritten)
       throw new StoreError('buried', sentence('buried', '', 'PostgreSQL refused the last write of this Conch. '));
   }

@@ -39,9 +39,9 @@ export async function restore(file: string, path: string): Promise<string | null
   const fresh = `${path}${FORMER.restoring}`;
   try {
     await copySound(file, fresh);
-    const aside = putAside(path);
+    const former = putAside(path);
     renameSync(fresh, path);
-    return aside;
+    return former;
   } catch (error) {
     throw storeError(error, file);
   } finally {
@@ -78,11 +78,11 @@ async function copySound(file: string, fresh: string): Promise<void> {
  */
 function putAside(path: string): string | null {
   if (!existsSync(path)) return null;
-  const aside = unusedName(`${path}${FORMER.restored}`);
-  if (existsSync(`${path}-wal`)) renameSync(`${path}-wal`, `${aside}-wal`);
+  const former = unusedName(`${path}${FORMER.restored}`);
+  if (existsSync(`${path}-wal`)) renameSync(`${path}-wal`, `${former}-wal`);
   rmSync(`${path}-shm`, { force: true });
-  linkSync(path, aside);
-  return aside;
+  linkSync(path, former);
+  return former;
 }
 
 type FileMarks = {

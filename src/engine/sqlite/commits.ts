@@ -10,16 +10,16 @@ class Job<Result> {
   readonly fail: (error: unknown) => void;
   readonly #resolve: (result: Result) => void;
   readonly #decide: () => () => Result;
-  readonly #told: ((result: Result) => void) | undefined;
+  readonly #onDone: ((result: Result) => void) | undefined;
   #outcome: { readonly result: Result } | { readonly error: unknown } | null = null;
 
-  constructor(decide: () => () => Result, told: ((result: Result) => void) | undefined) {
+  constructor(decide: () => () => Result, onDone: ((result: Result) => void) | undefined) {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     this.promise = promise;
     this.fail = reject;
     this.#resolve = resolve;
     this.#decide = decide;
-    this.#told = told;
+    this.#onDone = onDone;
   }
 
   /** Decides, then writes. An error of deciding fails this job only. Throws errors of writing and of the database. */
@@ -39,7 +39,7 @@ class Job<Result> {
     if (this.#outcome === null) throw new Error('impossible: a job is settled that was not attempted');
     if ('error' in this.#outcome) return this.fail(this.#outcome.error);
     const { result } = this.#outcome;
-    this.#told?.(result);
+    this.#onDone?.(result);
     this.#resolve(result);
   }
 }
@@ -105,12 +105,12 @@ export class Commits {
 
   /**
    * Decides, then writes. Resolves with the result of writing when it is durable. Rejects with the error of deciding,
-   * with the error that undid the transaction, or with a `StoreError`. `told` is called with the result before the
+   * with the error that undid the transaction, or with a `StoreError`. `onDone` is called with the result before the
    * promise resolves.
    */
-  run<T>(decide: () => () => T, told?: (result: T) => void): Promise<T> {
+  run<T>(decide: () => () => T, onDone?: (result: T) => void): Promise<T> {
     if (this.#dead !== null) return Promise.reject(this.#dead);
-    const job = new Job(decide, told);
+    const job = new Job(decide, onDone);
     this.#jobs.push(job);
     if (this.#jobs.length === MOST_TOGETHER) queueMicrotask(() => this.#flush());
     else this.#schedule();

@@ -38,13 +38,13 @@ export class Configs {
   /** The id of a configuration; equal ones have the same id. Stores a new one in the current transaction. */
   idOf(config: object): string {
     const known = this.#ids.get(config);
-    if (known !== undefined && this.#stored.has(known)) return this.#given(known);
+    if (known !== undefined && this.#stored.has(known)) return this.#noteUse(known);
     const json = canonical(config);
     const id = idOf(json);
     this.#sql.insert.run(id, json);
     this.#ids.set(config, id);
     this.#stored.set(id, config);
-    return this.#given(id);
+    return this.#noteUse(id);
   }
 
   /**
@@ -99,7 +99,7 @@ export class Configs {
     }
   }
 
-  #given(id: string): string {
+  #noteUse(id: string): string {
     for (const named of this.#watching) named.add(id);
     return id;
   }

@@ -32,7 +32,7 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
     const isSought = ports.isHosted(owner) && (what === 'person' || own.length > 0);
     return isSought ? [{ owner, isMeant: meant(own, erasure, also) }] : [];
   });
-  const last = await write(() => sql.lastOwed.get() ?? 0);
+  const last = await write(() => sql.lastEntry.get() ?? 0);
   const looked = new Map<Doing, Looked>();
   for (const doing of found) {
     const seen = await look(ports, doing);
@@ -41,7 +41,7 @@ export async function erase(ports: ErasingPorts, erasure: Erasure, also: AlsoEra
   let shown = 0;
   const erasures = new Map([...looked.values()].flatMap((seen) => [...seen.erasures]));
   for await (const page of erasures.size === 0 ? [] : pages(sql.outboxPage, write))
-    shown += await write(() => reword(ports, sql.owed.all(page), erasures));
+    shown += await write(() => reword(ports, sql.entries.all(page), erasures));
   let acts = 0;
   for (const [doing, { numbers }] of looked)
     acts += await eraseIn(ports, doing, { numbers, last, person: what === 'person' ? id : null });
@@ -95,8 +95,8 @@ function postsWith({ db, rows }: ErasingPorts, id: string): readonly TextStretch
   });
 }
 
-function rowIn(owed: string): number {
-  return Number(owed.split('-')[1]);
+function rowIn(entryId: string): number {
+  return Number(entryId.split('-')[1]);
 }
 
 async function look(ports: ErasingPorts, doing: Doing): Promise<Looked> {
@@ -164,7 +164,7 @@ async function eraseIn(
     const sql = erasing(ports.db);
     for (const each of changed) rewrite(sql, each);
     const erasures = new Map(changed.slice(known).map(({ row, cleaned }) => [row.row, erasureOf(cleaned, row)]));
-    if (erasures.size > 0) reword(ports, sql.owed.all({ after: last, upto: Number.MAX_SAFE_INTEGER }), erasures);
+    if (erasures.size > 0) reword(ports, sql.entries.all({ after: last, upto: Number.MAX_SAFE_INTEGER }), erasures);
     if (person !== null) sql.requester.run({ machine: owner.id, id: person, erased: ERASED_TEXT });
     rows.store(owner, { tail: end, ...state });
     ports.forget();
@@ -182,7 +182,7 @@ function rewrite(sql: ReturnType<typeof erasing>, { row, cleaned: { facts, body 
   sql.rewrite(() => void sql.facts.run({ row: row.row, facts: changed }));
 }
 
-type Owed = {
+type StoredEntry = {
   readonly n: number;
   readonly id: string;
   readonly channel: string;
@@ -192,19 +192,23 @@ type Owed = {
   readonly platformId: string | null;
 };
 
-function reword({ db, outbox }: ErasingPorts, all: readonly Owed[], erasures: ReadonlyMap<number, RowErasure>): number {
+function reword(
+  { db, outbox }: ErasingPorts,
+  all: readonly StoredEntry[],
+  erasures: ReadonlyMap<number, RowErasure>,
+): number {
   const sql = erasing(db);
   let count = 0;
-  for (const owed of all) {
-    const { texts, isAll } = erasures.get(rowIn(owed.id)) ?? {};
+  for (const entry of all) {
+    const { texts, isAll } = erasures.get(rowIn(entry.id)) ?? {};
     if (texts === undefined) continue;
-    const effect = JSON.stringify(withoutStrings(JSON.parse(owed.effect), (text) => text !== '' && texts.has(text)));
-    if (isAll !== true && effect === owed.effect) continue;
-    const text = owed.text === null ? null : ERASED_TEXT;
-    sql.post.run({ n: owed.n, effect, text });
+    const effect = JSON.stringify(withoutStrings(JSON.parse(entry.effect), (text) => text !== '' && texts.has(text)));
+    if (isAll !== true && effect === entry.effect) continue;
+    const text = entry.text === null ? null : ERASED_TEXT;
+    sql.post.run({ n: entry.n, effect, text });
     // Erases the page's message that the entry posted, and a message of the page that the entry edited.
-    sql.shown.run({ ...shownAs(owed.platformId), nonce: owed.id, erased: ERASED_TEXT });
-    outbox.reworded(owed, { effect: JSON.parse(effect), text });
+    sql.shown.run({ ...shownAs(entry.platformId), nonce: entry.id, erased: ERASED_TEXT });
+    outbox.reworded(entry, { effect: JSON.parse(effect), text });
     if (text !== null) count += 1;
   }
   return count;
@@ -238,8 +242,8 @@ function erasing(db: Database) {
       `UPDATE conversation SET ${erased('conversation', ['text'])} WHERE seq = @seq OR nonce = @nonce`,
     ),
     posts: db.prepare<[string], string>("SELECT id FROM outbox WHERE platform_id = ? AND state = 'confirmed'").pluck(),
-    lastOwed: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
-    owed: db.prepare<RowRange, Owed>(
+    lastEntry: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
+    entries: db.prepare<RowRange, StoredEntry>(
       'SELECT n, id, channel, lane, effect, text, platform_id AS platformId FROM outbox WHERE n > @after AND n <= @upto',
     ),
     post: db.prepare<{ n: number; effect: string; text: string | null }>(

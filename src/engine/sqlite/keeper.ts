@@ -3,7 +3,7 @@ import { StoreError, sentence } from '../errors.ts';
 import { Decided, recordOf, stateText } from '../machine.ts';
 import { readRecord, readState } from '../reading.ts';
 import type { Chain, CommandFor, CommandResult, DecidedRow, Deciding, Machine } from '../machine.ts';
-import type { Cancel, Debt, MachineUses } from '../machine-uses.ts';
+import type { Cancel, NewEntry, MachineUses } from '../machine-uses.ts';
 import type { MachineStore, StateChange, StoredFact } from '../port.ts';
 import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
@@ -261,9 +261,9 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (machine.ledger !== undefined) this.#book({ machine: owner.id, row: tail.row, at }, facts);
     this.#keep(key, { owner, state, tail, at });
     this.#newest[tail.row % NEWEST_ROWS] = { ...tail, at, prev: head.tail.row || null, facts };
-    const owed: (Debt | Cancel)[] = [];
-    for (const effect of effects) owed.push(...(this.#uses.outbox?.owes(key, effect) ?? []));
-    outbox.owe(tail.row, owed);
+    const changes: (NewEntry | Cancel)[] = [];
+    for (const effect of effects) changes.push(...(this.#uses.outbox?.entries(key, effect) ?? []));
+    outbox.add(tail.row, changes);
     return { key, at, facts, state, effects, deadline };
   }
 

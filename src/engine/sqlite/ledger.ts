@@ -25,12 +25,12 @@ export class Ledger {
     this.#add(rowOf(place, entry));
   }
 
-  /** True when the ledger's rows of a key up to journal row `upto` are exactly `told`, in this order. */
-  holds(machine: number, upto: number, told: readonly (readonly [LedgerPlace, LedgerEntry])[]): boolean {
+  /** True when the ledger's rows of a key up to journal row `upto` are exactly `entries`, in this order. */
+  holds(machine: number, upto: number, entries: readonly (readonly [LedgerPlace, LedgerEntry])[]): boolean {
     const found = this.#of.all(machine, upto);
     return (
-      found.length === told.length &&
-      told.every((each, index) => rowChecksum('ledger', rowOf(...each)) === found[index])
+      found.length === entries.length &&
+      entries.every((each, index) => rowChecksum('ledger', rowOf(...each)) === found[index])
     );
   }
 }

@@ -161,8 +161,8 @@ function readVersion(db: Database.Database, path: string, known: number): number
   if (version > 0 && db.pragma('application_id', { simple: true }) !== APPLICATION_ID)
     throw new StoreError('older-schema', sentence('older-schema', path, `schema ${version}`));
   if (version > known || version < 0) {
-    const kept = formerFile(path, known);
-    const way = existsSync(kept) ? ` To go back to the copy of schema ${known}: conch restore ${kept}` : '';
+    const formerCopy = formerFile(path, known);
+    const way = existsSync(formerCopy) ? ` To go back to the copy of schema ${known}: conch restore ${formerCopy}` : '';
     const detail = `schema ${version}, this one knows ${known}`;
     throw new StoreError('newer-schema', sentence('newer-schema', path, detail) + way);
   }

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import type { Cancel, Debt } from '../machine-uses.ts';
-import type { Lease, OwedEffect, Settlement } from '../port.ts';
+import type { Cancel, NewEntry } from '../machine-uses.ts';
+import type { Lease, OutboxEntry, Settlement } from '../port.ts';
 import { checksumOf } from './rows.ts';
 import { Deadlines } from '../../lib/time.ts';
 
@@ -19,7 +19,7 @@ export const UNCLEAR = `n > ${SETTLED} AND state NOT IN ('owed', 'uncertain', 'c
 /** An outbox entry. `n` is its row in the table, or `null` when it lives in memory only. */
 type Entry = {
   readonly n: number | null;
-  readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId' | 'editsParts'>;
+  readonly row: Omit<OutboxEntry<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId' | 'editsParts'>;
   readonly kind: string;
   readonly epoch: number | null;
   readonly key: string | null;
@@ -98,13 +98,13 @@ export class Outbox {
   }
 
   /** Adds the entries of a journal row, and cancels pending entries. Both take effect with `committed`. */
-  owe(journalRow: number, all: readonly (Debt | Cancel)[]): void {
+  add(journalRow: number, all: readonly (NewEntry | Cancel)[]): void {
     let index = 0;
-    for (const owed of all) {
-      if (owed.type === 'cancel') this.#staged.push(owed);
+    for (const change of all) {
+      if (change.type === 'cancel') this.#staged.push(change);
       else
-        for (const [part, text] of owed.texts.entries()) {
-          this.#stage(owed, { id: `${this.#storeId}-${journalRow}-${index}`, part, text });
+        for (const [part, text] of change.texts.entries()) {
+          this.#stage(change, { id: `${this.#storeId}-${journalRow}-${index}`, part, text });
           index += 1;
         }
     }
@@ -152,11 +152,11 @@ export class Outbox {
       this.#later.set(name, null);
       this.#wake(this.#lane(name));
     }
-    const rows: OwedEffect<unknown>[] = [];
-    let taken = 0;
+    const rows: OutboxEntry<unknown>[] = [];
+    let count = 0;
     for (const lane of this.#ready) {
       if (rows.length === limit) break;
-      taken += 1;
+      count += 1;
       const entry = lane.isReady ? lane.entries[0] : undefined;
       lane.isReady = false;
       if (entry === undefined || this.#waits(lane, entry)) continue;
@@ -164,7 +164,7 @@ export class Outbox {
       entry.inFlight = true;
       entry.attempts += 1;
     }
-    this.#ready = this.#ready.slice(taken);
+    this.#ready = this.#ready.slice(count);
     if (this.#settled.length === 0) return { rows, next };
     this.#settledAt ??= at;
     return { rows, next: Math.min(next ?? Infinity, this.#settledAt + SETTLED_WITHIN_MS) };
@@ -175,7 +175,7 @@ export class Outbox {
    * next entry of the lane is handed out, so a crash leaves at most one entry of a lane in doubt. The settlement of a
    * lane's last entry is written with the next transaction.
    */
-  settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
+  settle(row: OutboxEntry<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
     const lane = this.#lanes.get(laneOf(row));
     const entry = lane?.entries[0];
     if (lane === undefined || entry?.row.id !== row.id || !entry.inFlight) return DONE;
@@ -233,11 +233,11 @@ export class Outbox {
     this.#note();
   }
 
-  #stage(debt: Debt, { id, part, text }: { id: string; part: number; text: string | null }): void {
-    const { channel, lane, effect, kind, epoch, repeats } = debt;
-    const key = part === 0 ? debt.key : null;
-    if (debt.lasting) this.#n += 1;
-    const n = debt.lasting ? this.#n : null;
+  #stage(entry: NewEntry, { id, part, text }: { id: string; part: number; text: string | null }): void {
+    const { channel, lane, effect, kind, epoch, repeats } = entry;
+    const key = part === 0 ? entry.key : null;
+    if (entry.lasting) this.#n += 1;
+    const n = entry.lasting ? this.#n : null;
     const row = { id, channel, lane, effect, part, text };
     this.#staged.push({ n, row, kind, epoch, key, repeats, ...FRESH });
     if (n === null) return;
@@ -309,7 +309,7 @@ export class Outbox {
     lane.isReady = isReady;
   }
 
-  #write(entry: Entry, row: OwedEffect<unknown>, settlement: Settlement): void {
+  #write(entry: Entry, row: OutboxEntry<unknown>, settlement: Settlement): void {
     this.#unnoted += 1;
     if (settlement.state === 'failed') this.#become(entry, 'failed', { why: settlement.why });
     else if (settlement.state === 'confirmed' && row.text !== null) {
@@ -350,7 +350,7 @@ export class Outbox {
     for (const { channel, id } of this.#sql.posted.iterate()) this.#posted.set(channel, id);
   }
 
-  #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OwedEffect<unknown> {
+  #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OutboxEntry<unknown> {
     const { channel } = row;
     const posted = n === null ? null : (this.#posted.get(channel) ?? this.#sql.lastPosted.get(channel));
     const isRepeated = n !== null && key !== null && repeats > 1;
@@ -362,7 +362,7 @@ export class Outbox {
 
 type Outcome = { readonly platformId?: string | null; readonly why?: string | null };
 
-type Stored = Pick<OwedEffect<string>, 'id' | 'channel' | 'lane' | 'effect' | 'part' | 'text'> &
+type Stored = Pick<OutboxEntry<string>, 'id' | 'channel' | 'lane' | 'effect' | 'part' | 'text'> &
   Pick<Entry, 'key' | 'repeats'> & {
     readonly n: number;
     readonly type: string;
@@ -420,6 +420,6 @@ function entryOf({ n, id, channel, lane, type, effect, part, text, key, repeats,
   return { ...FRESH, n, row, kind: type, epoch: null, key, repeats, uncertain: state === 'uncertain' };
 }
 
-function laneOf({ channel, lane }: Pick<OwedEffect<unknown>, 'channel' | 'lane'>): string {
+function laneOf({ channel, lane }: Pick<OutboxEntry<unknown>, 'channel' | 'lane'>): string {
   return `${channel} ${lane}`;
 }

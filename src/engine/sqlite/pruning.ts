@@ -58,15 +58,15 @@ export async function prune(
     if (cut !== undefined && old.length > 1) last.set(owner.id, cut);
     if (!ports.keeperOf(owner).ownsChannels) continue;
     if (cut !== undefined) cuts.set(owner.key, cut);
-    const asked = { channel: owner.key, before: instant, machine: owner.id };
+    const parameters = { channel: owner.key, before: instant, machine: owner.id };
     if (isDryRun)
       for await (const page of pages(sql.inboxPage, write))
-        messages += sql.countMessages.get({ ...asked, ...page }) ?? 0;
+        messages += sql.countMessages.get({ ...parameters, ...page }) ?? 0;
     else
       messages += await untilNone(() =>
-        write(() => (ports.keeperOf(owner).store(owner.key), sql.messages.run(asked).changes)),
+        write(() => (ports.keeperOf(owner).store(owner.key), sql.messages.run(parameters).changes)),
       );
-    if (!isDryRun) await untilNone(() => write(() => sql.conversation.run(asked).changes));
+    if (!isDryRun) await untilNone(() => write(() => sql.conversation.run(parameters).changes));
   }
   for await (const page of cuts.size === 0 ? [] : pages(sql.outboxPage, write)) {
     const done = sql.posts.all(page).filter(({ id, channel }) => Number(id.split('-')[1]) <= (cuts.get(channel) ?? 0));
@@ -157,7 +157,7 @@ async function cutChain(
 
 async function untilNone(takeOut: () => Promise<number>): Promise<number> {
   let sum = 0;
-  for (let taken = await takeOut(); taken > 0; taken = await takeOut()) sum += taken;
+  for (let removed = await takeOut(); removed > 0; removed = await takeOut()) sum += removed;
   return sum;
 }
 

@@ -69,8 +69,11 @@ export function rowHash(before: string, row: Omit<JournalRow, 'row' | 'hash' | '
  * A checkpoint in place of a row and all rows before it. The chain continues at the row's hash, which the checkpoint
  * keeps.
  */
-export function checkpointOf({ hash: kept }: Pick<JournalRow, 'hash'>, { state }: { readonly state: string }): string {
-  return `{"checkpoint":${state},"seal":"${sealOf(kept, state)}"}`;
+export function checkpointOf(
+  { hash: chainHash }: Pick<JournalRow, 'hash'>,
+  { state }: { readonly state: string },
+): string {
+  return `{"checkpoint":${state},"seal":"${sealOf(chainHash, state)}"}`;
 }
 
 /** True when the row continues the chain, or is an intact checkpoint. */
@@ -82,8 +85,8 @@ export function continues(tail: Tail, row: JournalRow): boolean {
 
 const SEALED = /^\{"checkpoint":(?<state>.*),"seal":"(?<seal>[0-9a-f]{64})"\}$/su;
 
-function sealOf(kept: string, state: string): string {
-  return hash('sha256', `${kept}${state}`);
+function sealOf(chainHash: string, state: string): string {
+  return hash('sha256', `${chainHash}${state}`);
 }
 
 /** Registers the SQL functions that the store's statements use. */

@@ -13,7 +13,7 @@ import type {
   HumanMessage,
   Lease,
   MessageChange,
-  OwedEffect,
+  OutboxEntry,
   Pruned,
   Settlement,
   Store,
@@ -138,7 +138,7 @@ export class SqliteStore implements Store {
   #endedWell: boolean;
   /** True until `recover` is called, if a previous owner may have left entries in flight. */
   #mustRecover: boolean;
-  #told: (() => void)[] = [];
+  #afterCommit: (() => void)[] = [];
 
   /** `db` comes from `openDatabase` and belongs to the store. */
   constructor(db: Database, options: StoreOptions) {
@@ -192,7 +192,7 @@ export class SqliteStore implements Store {
       committed: () => {
         this.#mark?.note(this.#rows.last);
         this.#outbox.committed();
-        for (const tell of this.#told.splice(0)) tell();
+        for (const tell of this.#afterCommit.splice(0)) tell();
       },
       undone: (error: unknown) => this.#undone(error),
       lost: (error: StoreError) => this.#options.lost?.(error),
@@ -237,18 +237,18 @@ export class SqliteStore implements Store {
    * Hands out outbox entries to deliver now, at most one for each lane of a channel. First commits the settlements that
    * may not wait longer. Rejects when that commit fails.
    */
-  async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
+  async lease(limit: number, at: Instant): Promise<Lease<unknown>> {
     while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
     if (this.#mustRecover) return { rows: [], next: null };
     return this.#reading(() => this.#outbox.lease(limit, at));
   }
 
-  settle(row: OwedEffect<unknown>, settlement: Settlement): Promise<void> {
+  settle(row: OutboxEntry<unknown>, settlement: Settlement): Promise<void> {
     return this.#outbox.settle(row, settlement, (write, durable) => this.#commits.run(() => write, durable));
   }
 
   recover(): Promise<readonly HumanMessage[]> {
-    const told = this.#isRestored ? this.#tellRestored() : DONE;
+    const restored = this.#isRestored ? this.#tellRestored() : DONE;
     const recovered = this.tables.write(() => {
       this.#outbox.recover(this.#isRestored ? 'all' : this.#endedWell ? 'noted' : 'first');
       noteTold(this.#db);
@@ -257,7 +257,7 @@ export class SqliteStore implements Store {
       this.#mustRecover = false;
       return this.#inbox.unapplied();
     });
-    return told.then(() => recovered);
+    return restored.then(() => recovered);
   }
 
   /**
@@ -319,7 +319,7 @@ export class SqliteStore implements Store {
   }
 
   #undone(error: unknown): void {
-    this.#told = [];
+    this.#afterCommit = [];
     for (const part of [this.#inbox, this.#outbox, this.#shared.configs]) part.undone();
     this.#rows.load();
     for (const keeper of this.#hosted.values()) keeper.forget();
@@ -358,7 +358,7 @@ export class SqliteStore implements Store {
     });
 
   #writeDecided(): void {
-    for (const keeper of this.#hosted.values()) this.#told.push(keeper.write());
+    for (const keeper of this.#hosted.values()) this.#afterCommit.push(keeper.write());
   }
 
   #afterDecided<T>(write: () => T): T {

@@ -39,7 +39,7 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
       throw error;
     },
     store: {
-      async owed(_limit, at) {
+      async lease(_limit, at) {
         const first = owed.find(({ state }) => state !== 'confirmed' && state !== 'failed');
         if (first === undefined || first.state === 'inflight') return { rows: [], next: null };
         if (first.notBefore > at) return { rows: [], next: first.notBefore };

@@ -43,18 +43,18 @@ describe('a restored backup', () => {
     await store.backupTo(place.file('copy.db'));
     await turn(store, 'two');
     const epoch = store.floors.state('test:one')?.epoch ?? 0;
-    const before = new Set((await store.owed(100, AT)).rows.map((row) => row.id));
+    const before = new Set((await store.lease(100, AT)).rows.map((row) => row.id));
     await store.close();
 
     const restored = open(place.file('copy.db'));
     await restored.recover();
     expect(restored.floors.journal('test:one', 1)[0]?.fact).toEqual({ type: 'epochRaised', by: RESTORE_JUMP });
     expect(restored.floors.state('test:one')?.epoch).toBeGreaterThan(epoch);
-    const owed = (await restored.owed(100, AT)).rows;
+    const owed = (await restored.lease(100, AT)).rows;
     expect(owed.filter((row) => row.lane === 'posts').map((row) => [row.text, row.uncertain])).toEqual([['one', true]]);
     for (const row of owed) await restored.settle(row, { state: 'confirmed', platformId: row.id });
     await write(restored, 'm2');
-    const fresh = (await restored.owed(100, AT)).rows;
+    const fresh = (await restored.lease(100, AT)).rows;
     expect(fresh.length).toBeGreaterThan(0);
     expect(fresh.filter((row) => before.has(row.id))).toEqual([]);
     expect(restored.verify()).toEqual([]);

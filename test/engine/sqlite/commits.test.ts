@@ -45,7 +45,7 @@ async function prepared(statesInMemory: number): Promise<FloorStore> {
 }
 
 async function outcome(store: FloorStore): Promise<string> {
-  const owed = await store.owed(1000, AT + 10_000_000);
+  const owed = await store.lease(1000, AT + 10_000_000);
   const due = await store.floors.due(AT + 10_000_000);
   const problems = store.verify();
   await store.close();

@@ -35,11 +35,11 @@ class Box {
     this.#uses = floorUses(options(':memory:', changes)).outbox;
   }
 
-  owe(channel: string, effects: readonly Effect[]): void {
+  add(channel: string, effects: readonly Effect[]): void {
     this.#row += 1;
-    this.#outbox.owe(
+    this.#outbox.add(
       this.#row,
-      effects.flatMap((effect) => this.#uses?.owes(channel, effect) ?? []),
+      effects.flatMap((effect) => this.#uses?.entries(channel, effect) ?? []),
     );
     this.#outbox.committed();
   }
@@ -96,7 +96,7 @@ describe('a text beyond the length of a file', () => {
   test("stays one row as an agent's text, and is split as an announcement", () => {
     const db = openDatabase(':memory:');
     const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
-    outbox.owe(ONE, [post(long), post('word '.repeat(20).trim()), announce(1)]);
+    outbox.add(ONE, [post(long), post('word '.repeat(20).trim()), announce(1)]);
     const texts: number[] = [];
     for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
       texts.push(row.text?.length ?? 0);
@@ -116,7 +116,7 @@ test.each([
   const db = openDatabase(':memory:');
   const outbox = new Box(db, { fileAbove: () => 50, questionLimit: () => 100, words: () => long });
   const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: long } as const;
-  outbox.owe(ONE, [
+  outbox.add(ONE, [
     { type: 'announce', announcement, key: 'approval:8', repeat: 1 },
     { type: 'offer', question: 8 },
     post('later'),
@@ -146,7 +146,7 @@ test.each(['in one life', 'after a restart'])(
       by: 'ann',
       at: 0,
     } as const;
-    outbox.owe(ONE, [post('before'), { type: 'announce', announcement: asked, key: 'q:8', repeat: 1 }, post('behind')]);
+    outbox.add(ONE, [post('before'), { type: 'announce', announcement: asked, key: 'q:8', repeat: 1 }, post('behind')]);
     const ids: string[] = [];
     const drain = () => {
       for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
@@ -158,7 +158,7 @@ test.each(['in one life', 'after a restart'])(
     expect(ids.length).toBeGreaterThan(4);
     outbox.commit();
     if (life === 'after a restart') outbox.restart('killed');
-    outbox.owe(ONE, [{ type: 'announce', announcement: answered, key: 'q:8', repeat: 2 }]);
+    outbox.add(ONE, [{ type: 'announce', announcement: answered, key: 'q:8', repeat: 2 }]);
     const [row] = outbox.lease(1, AT).rows;
     expect([row?.editsId, row?.editsParts]).toEqual(['p2', ids.slice(2, -1)]);
   },
@@ -167,7 +167,7 @@ test.each(['in one life', 'after a restart'])(
 describe('an announcement that recurs', () => {
   test('edits the post of the confirmed first one', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [announce(1), announce(2), announce(3)]);
+    outbox.add(ONE, [announce(1), announce(2), announce(3)]);
     const edits = ['p1', null, null].map((platformId) => {
       const row = next();
       outbox.settle(row, { state: 'confirmed', platformId });
@@ -182,14 +182,14 @@ describe('an announcement that recurs', () => {
 
   test('is a new post when the first was never posted', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [announce(1), announce(2)]);
+    outbox.add(ONE, [announce(1), announce(2)]);
     outbox.settle(next(), { state: 'failed', why: 'refused' });
     expect(next()).toMatchObject({ text: 'timeout 2', editsId: null });
   });
 
   test('is a separate post after another announcement', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [announce(1), announce(1)]);
+    outbox.add(ONE, [announce(1), announce(1)]);
     outbox.settle(next(), { state: 'confirmed', platformId: 'p1' });
     expect(next().editsId).toBeNull();
   });
@@ -198,8 +198,8 @@ describe('an announcement that recurs', () => {
 describe('lanes', () => {
   test('are served side by side, the oldest entries first', () => {
     const { outbox } = box();
-    outbox.owe(ONE, [prompt('pm', 1), post('a'), { type: 'receipt', message: 'm1', receipt: 'held' }, post('b')]);
-    outbox.owe('test:two', [post('c')]);
+    outbox.add(ONE, [prompt('pm', 1), post('a'), { type: 'receipt', message: 'm1', receipt: 'held' }, post('b')]);
+    outbox.add('test:two', [post('c')]);
     expect(outbox.lease(10, AT).rows.map((row) => `${row.channel} ${row.lane}`)).toEqual([
       'test:one agent:pm',
       'test:one posts',
@@ -210,16 +210,16 @@ describe('lanes', () => {
 
   test('an interrupt overtakes other entries for its agent', () => {
     const { outbox } = box();
-    outbox.owe(ONE, [prompt('pm', 1)]);
+    outbox.add(ONE, [prompt('pm', 1)]);
     outbox.lease(10, AT);
-    outbox.owe(ONE, [{ type: 'observe', agent: 'pm', message: 'm2' }]);
-    outbox.owe(ONE, [{ type: 'interrupt', agent: 'pm', epoch: 1, graceMs: 0 }]);
+    outbox.add(ONE, [{ type: 'observe', agent: 'pm', message: 'm2' }]);
+    outbox.add(ONE, [{ type: 'interrupt', agent: 'pm', epoch: 1, graceMs: 0 }]);
     expect(outbox.lease(10, AT).rows.map((row) => row.lane)).toEqual(['interrupt:pm']);
   });
 
   test('a limit leaves the other lanes for the next lease', () => {
     const { outbox } = box();
-    for (const channel of ['a', 'b', 'c']) outbox.owe(channel, [post('x')]);
+    for (const channel of ['a', 'b', 'c']) outbox.add(channel, [post('x')]);
     expect([2, 2, 2].map((limit) => outbox.lease(limit, AT).rows.length)).toEqual([2, 1, 0]);
   });
 
@@ -227,7 +227,7 @@ describe('lanes', () => {
     await mustGrowLinearly((size) => {
       const { outbox } = box();
       const effects = Array.from({ length: size }, (_, n) => post(`text ${n}`));
-      outbox.owe(ONE, effects);
+      outbox.add(ONE, effects);
       return () => {
         for (let n = 0; n < size / 40; n += 1) {
           const [row] = outbox.lease(10, AT).rows;
@@ -241,14 +241,14 @@ describe('lanes', () => {
 
 test('a settled entry of a lane is on the disk before the next one is leased, however many other lanes were served meanwhile', () => {
   const { outbox, next } = box();
-  outbox.owe(ONE, [post('first')]);
+  outbox.add(ONE, [post('first')]);
   outbox.settle(next(), { state: 'confirmed', platformId: 'p1' });
   for (let n = 0; n < 3_000; n += 1) {
-    outbox.owe(`test:${n}`, [prompt('pm', 1)]);
+    outbox.add(`test:${n}`, [prompt('pm', 1)]);
     outbox.settle(next(), { state: 'confirmed', platformId: null });
   }
   expect(outbox.mustSettle()).toBe(false);
-  outbox.owe(ONE, [post('second')]);
+  outbox.add(ONE, [post('second')]);
   expect(outbox.mustSettle()).toBe(true);
 });
 
@@ -258,8 +258,8 @@ describe('a lane behind another', () => {
 
   test('T37 is leased once all earlier posts are confirmed, whatever came later', () => {
     const behind = new Box();
-    behind.owe(ONE, [post('one'), post('two'), done]);
-    behind.owe(ONE, [post('three')]);
+    behind.add(ONE, [post('one'), post('two'), done]);
+    behind.add(ONE, [post('three')]);
     for (const text of ['one', 'two']) {
       const [row, ...more] = behind.lease(10, AT).rows;
       expect([row?.text, more]).toEqual([text, []]);
@@ -270,7 +270,7 @@ describe('a lane behind another', () => {
 
   test('T37 waits for an earlier post that is retried, also after a kill', () => {
     const behind = new Box();
-    behind.owe(ONE, [post('one'), done]);
+    behind.add(ONE, [post('one'), done]);
     const [row] = behind.lease(10, AT).rows;
     if (row !== undefined) behind.settle(row, { state: 'retry', notBefore: AT + 60_000 });
     expect(lanes(behind, AT + 59_999)).toEqual([]);
@@ -280,8 +280,8 @@ describe('a lane behind another', () => {
 
   test('T37 does not wait for other channels, or when no earlier post is pending', () => {
     const behind = new Box();
-    behind.owe('test:two', [post('elsewhere')]);
-    behind.owe(ONE, [done]);
+    behind.add('test:two', [post('elsewhere')]);
+    behind.add(ONE, [done]);
     expect(lanes(behind, AT).toSorted()).toEqual(['after:posts', 'posts']);
   });
 });
@@ -290,8 +290,8 @@ describe('a cancel', () => {
   test('cancels prompts and injections of its agent up to its epoch, and nothing else', () => {
     const { outbox, next } = box();
     const inject: Effect = { type: 'inject', agent: 'pm', epoch: 2, message: 'm2', observed: false };
-    outbox.owe(ONE, [prompt('pm', 1), inject, { type: 'observe', agent: 'pm', message: 'm3' }, prompt('pm', 3)]);
-    outbox.owe(ONE, [prompt('dev', 1), { type: 'cancel', agent: 'pm', epoch: 2 }]);
+    outbox.add(ONE, [prompt('pm', 1), inject, { type: 'observe', agent: 'pm', message: 'm3' }, prompt('pm', 3)]);
+    outbox.add(ONE, [prompt('dev', 1), { type: 'cancel', agent: 'pm', epoch: 2 }]);
     outbox.settle(next(), { state: 'confirmed', platformId: null });
     expect([next(), next()].map((row) => `${row.lane} ${row.effect.type}`).toSorted()).toEqual([
       'agent:dev prompt',
@@ -301,16 +301,16 @@ describe('a cancel', () => {
 
   test('lets an entry in flight end, but not start again', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [prompt('pm', 1)]);
+    outbox.add(ONE, [prompt('pm', 1)]);
     const row = next();
-    outbox.owe(ONE, [{ type: 'cancel', agent: 'pm', epoch: 1 }]);
+    outbox.add(ONE, [{ type: 'cancel', agent: 'pm', epoch: 1 }]);
     outbox.settle(row, { state: 'retry', notBefore: AT });
     expect(outbox.lease(10, AT)).toEqual({ rows: [], next: null });
   });
 
   test('cancels no entry for the platform', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [post('a'), { type: 'cancel', agent: 'pm', epoch: 9 }]);
+    outbox.add(ONE, [post('a'), { type: 'cancel', agent: 'pm', epoch: 9 }]);
     expect(next()).toMatchObject({ text: 'a' });
   });
 });
@@ -318,7 +318,7 @@ describe('a cancel', () => {
 describe('after the program was killed', () => {
   test('the first row of every lane is uncertain because it may have been in flight; the others are not', () => {
     const { outbox } = box();
-    outbox.owe(ONE, [post('a'), post('b'), { type: 'receipt', message: 'm1', receipt: 'held' }]);
+    outbox.add(ONE, [post('a'), post('b'), { type: 'receipt', message: 'm1', receipt: 'held' }]);
     outbox.restart('killed');
     const { rows } = outbox.lease(9, AT);
     expect(rows.map(({ lane, uncertain }) => [lane, uncertain])).toEqual([
@@ -331,7 +331,7 @@ describe('after the program was killed', () => {
 
   test('entries for agents are gone: their floors make new ones', () => {
     const { outbox } = box();
-    outbox.owe(ONE, [prompt('pm', 1), post('a')]);
+    outbox.add(ONE, [prompt('pm', 1), post('a')]);
     outbox.restart('killed');
     expect(outbox.lease(9, AT).rows.map(({ lane }) => lane)).toEqual(['posts']);
   });
@@ -341,10 +341,10 @@ describe('after thousands of posts', () => {
   /** An outbox with one post that cannot be sent, and thousands of later, confirmed posts in another channel. */
   const busy = (): Box => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [post('stuck')]);
+    outbox.add(ONE, [post('stuck')]);
     outbox.settle(next(), { state: 'retry', notBefore: AT + 60_000 });
     for (let n = 1; n <= 11_000; n += 1) {
-      outbox.owe('test:two', [post(`text ${n}`)]);
+      outbox.add('test:two', [post(`text ${n}`)]);
       outbox.settle(next(), { state: 'confirmed', platformId: `p${n}` });
       outbox.commit();
     }
@@ -353,7 +353,7 @@ describe('after thousands of posts', () => {
 
   test('a start finds the pending entry, and the last post of each channel', () => {
     const outbox = busy();
-    outbox.owe('test:two', [post('last')]);
+    outbox.add('test:two', [post('last')]);
     outbox.restart('killed');
     expect(outbox.lease(9, AT).rows).toMatchObject([
       { text: 'stuck', afterId: null },
@@ -365,13 +365,13 @@ describe('after thousands of posts', () => {
     const outbox = busy();
     outbox.settle(outbox.lease(1, AT + 60_000).rows[0] ?? fail(), { state: 'confirmed', platformId: 'q' });
     for (let n = 1; n <= 10_000; n += 1) {
-      outbox.owe('test:two', [post('more')]);
+      outbox.add('test:two', [post('more')]);
       outbox.settle(outbox.lease(1, AT + 60_000).rows[0] ?? fail(), { state: 'confirmed', platformId: `r${n}` });
       outbox.commit();
     }
     outbox.prune();
     outbox.restart('killed');
-    outbox.owe(ONE, [post('new')]);
+    outbox.add(ONE, [post('new')]);
     outbox.restart('killed');
     expect(outbox.lease(9, AT).rows).toMatchObject([{ text: 'new', afterId: 'q' }]);
   });
@@ -384,9 +384,9 @@ function fail(): never {
 describe('after a normal end', () => {
   test('only entries in flight or uncertain ones are uncertain', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [post('a')]);
-    outbox.owe('test:two', [post('b')]);
-    outbox.owe('test:three', [post('c')]);
+    outbox.add(ONE, [post('a')]);
+    outbox.add('test:two', [post('b')]);
+    outbox.add('test:three', [post('c')]);
     next();
     outbox.settle(next(), { state: 'uncertain', notBefore: AT + 5_000 });
     outbox.restart('in good order');
@@ -402,7 +402,7 @@ describe('after a normal end', () => {
 describe('settling', () => {
   test('a row a second time changes nothing', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [post('a'), post('b')]);
+    outbox.add(ONE, [post('a'), post('b')]);
     const row = next();
     outbox.settle(row, { state: 'confirmed', platformId: 'p1' });
     outbox.settle(row, { state: 'retry', notBefore: AT });
@@ -412,7 +412,7 @@ describe('settling', () => {
 
   test('a row that was refused for good keeps the reason, and nothing waits for it', () => {
     const { outbox, next } = box();
-    outbox.owe(ONE, [post('a'), post('b')]);
+    outbox.add(ONE, [post('a'), post('b')]);
     outbox.settle(next(), { state: 'failed', why: 'no such channel' });
     outbox.restart('killed');
     expect(next()).toMatchObject({ text: 'b', uncertain: true });
@@ -421,8 +421,8 @@ describe('settling', () => {
 
 test("ids consist of the journal's row and the position in it", () => {
   const { outbox } = box();
-  outbox.owe(ONE, [post('a'), prompt('pm', 1)]);
-  outbox.owe('test:two', [post('word '.repeat(20).trim())]);
+  outbox.add(ONE, [post('a'), prompt('pm', 1)]);
+  outbox.add('test:two', [post('word '.repeat(20).trim())]);
   const first = outbox.lease(9, AT).rows;
   for (const row of first) outbox.settle(row, { state: 'confirmed', platformId: 'p' });
   expect([...first, ...outbox.lease(9, AT).rows].map(({ id }) => id)).toEqual([
@@ -435,7 +435,7 @@ test("ids consist of the journal's row and the position in it", () => {
 
 test('a blank text or a disabled announcement makes no entry', () => {
   const outbox = new Box(openDatabase(':memory:'), { words: () => null });
-  outbox.owe(ONE, [post(' \n '), announce(1)]);
+  outbox.add(ONE, [post(' \n '), announce(1)]);
   expect(outbox.lease(10, AT).rows).toEqual([]);
 });
 
@@ -446,7 +446,7 @@ describe('a question of an agent that was restarted', () => {
       asked.kind === 'approval' ? `8 ${asked.detail}`.trim() : asked.kind;
     const outbox = new Box(openDatabase(':memory:'), { words, ...texts });
     const { restarted: _restarted, ...before } = { ...question, detail };
-    outbox.owe(ONE, [
+    outbox.add(ONE, [
       { type: 'announce', announcement: before, key: 'approval:8', repeat: 1 },
       { type: 'announce', announcement: { ...question, detail }, key: 'approval:8', repeat: 2 },
       { type: 'announce', announcement: { kind: 'nobody' }, key: 'approval:8', repeat: 2 },

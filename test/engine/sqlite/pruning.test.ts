@@ -36,7 +36,7 @@ async function withHistory(
 
 /** Delivers all pending entries. */
 async function deliver(store: FloorStore): Promise<void> {
-  for (let { rows } = await store.owed(100, AT); rows.length > 0; { rows } = await store.owed(100, AT)) {
+  for (let { rows } = await store.lease(100, AT); rows.length > 0; { rows } = await store.lease(100, AT)) {
     for (const row of rows) await store.settle(row, { state: 'confirmed', platformId: `p-${row.id}` });
   }
 }
@@ -248,7 +248,7 @@ describe('an erasure', () => {
     await seat(store);
     await write(store, 'm1');
     await turn(store, 'allowed by 5551234');
-    for (const row of (await store.owed(100, AT)).rows) {
+    for (const row of (await store.lease(100, AT)).rows) {
       if (row.text?.includes('5551234') === true) await console.edit('test:one', message.id, row.text);
       await store.settle(row, { state: 'confirmed', platformId: message.id });
     }

@@ -16,7 +16,7 @@ async function watched(path: string) {
   await seat(store);
   await write(store, 'm1', 'please build it');
   const posts = async (at = AT): Promise<readonly OutboxRow[]> => {
-    const { rows } = await store.owed(100, at);
+    const { rows } = await store.lease(100, at);
     return rows.filter(({ lane }) => lane === 'posts');
   };
   const post = async (at = AT): Promise<OutboxRow> => {
@@ -32,7 +32,7 @@ async function inDoubt(path: string): Promise<readonly (string | null)[]> {
   for (const end of ['', '-wal']) copyFileSync(`${path}${end}`, `${path}.copy${end}`);
   const store = open(`${path}.copy`);
   await store.recover();
-  const { rows } = await store.owed(100, AT);
+  const { rows } = await store.lease(100, AT);
   await store.close();
   return rows.filter(({ lane, uncertain }) => lane === 'posts' && uncertain).map(({ text }) => text);
 }
@@ -59,11 +59,11 @@ describe("the settlement of a lane's last post", () => {
     const { disk, store, post } = await watched(place.file());
     await turn(store, 'a plan');
     await store.settle(await post(), CONFIRMED);
-    expect((await store.owed(100, AT)).next).toBe(LATER);
+    expect((await store.lease(100, AT)).next).toBe(LATER);
     const before = disk.syncs;
-    await store.owed(100, LATER - 1);
+    await store.lease(100, LATER - 1);
     expect(disk.syncs).toBe(before);
-    expect((await store.owed(100, LATER)).next).toBeNull();
+    expect((await store.lease(100, LATER)).next).toBeNull();
     expect(disk.syncs).toBe(before + 1);
     expect(await inDoubt(place.file())).toEqual([]);
     await store.close();
@@ -77,7 +77,7 @@ describe("the settlement of a lane's last post", () => {
     await store.close();
     const again = open(place.file());
     await again.recover();
-    expect((await again.owed(100, AT)).rows.filter(({ lane }) => lane === 'posts')).toEqual([]);
+    expect((await again.lease(100, AT)).rows.filter(({ lane }) => lane === 'posts')).toEqual([]);
     expect(again.verify()).toEqual([]);
     await again.close();
   });

@@ -173,7 +173,7 @@ async function reread(path: string): Promise<string> {
   const store = open(path);
   const state = everything(store, MESSAGES) + JSON.stringify(store.keyValues.recall('threads', 'test:thread'));
   const unapplied = await store.recover();
-  const owed = await store.owed(100, AT);
+  const owed = await store.lease(100, AT);
   await store.close();
   const left = [unapplied.map((message) => message.id), owed.rows.map((row) => [row.id, row.text, row.effect])];
   return state + JSON.stringify(left);
