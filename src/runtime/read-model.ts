@@ -18,7 +18,7 @@ import type { Clock } from '../lib/time.ts';
 import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
 import { obstacles } from '../turns/floor/gate.ts';
-import { placeOf } from '../turns/floor/seats.ts';
+import { parseSessionId } from '../turns/floor/seats.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Change } from '../turns/manager.ts';
 import type { FloorView, InboxRow, Line } from '../turns/view.ts';
@@ -221,7 +221,7 @@ export function sessionSettingsOf(
       const made = madeFrom(config());
       const known = made.get(place);
       if (known !== undefined) return known;
-      const seat = placeOf(place);
+      const seat = parseSessionId(place);
       const { channel: id } = seat;
       const found = channelsById(config().channels).get(id);
       const rules = found?.turnConfig ?? config().turnConfig;

@@ -67,14 +67,14 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
  * floor and plan differ, or an agent is neither connected nor disabled.
  */
 export function restOf(floor: Floor): string | null {
-  const { turn, exchange, facilitation, parked, held, seats, asides, configured, catchingUp } = floor;
+  const { turn, exchange, facilitation, parked, held, seats, asides: backgroundRuns, configured, catchingUp } = floor;
   if (configured === null || catchingUp || nextDeadline(floor) !== null) return null;
   const isBusy =
     turn !== null ||
     exchange !== null ||
     facilitation !== null ||
     parked.length + held.length > 0 ||
-    asides !== undefined;
+    backgroundRuns !== undefined;
   const isThere = (seat: Floor['seats'][number]): boolean =>
     seat.disabled || (seat.present && seat.status !== 'OFFLINE');
   if (isBusy || seats.length !== configured.seats.length || !seats.every(isThere)) return null;

@@ -1,5 +1,5 @@
 import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
-import type { Aside, Floor, FloorTask, TaskParts, Status, TrustQuestion } from './floor/floor.ts';
+import type { BackgroundRun, Floor, FloorTask, TaskParts, Status, TrustQuestion } from './floor/floor.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Fate, Outcome } from './floor/fact.ts';
@@ -82,7 +82,7 @@ export type FloorView = {
   /** The next speakers in the order of grants, unless a facilitator chooses. */
   readonly next: readonly AgentId[];
   readonly held: readonly MessageId[];
-  readonly asides?: readonly Aside[];
+  readonly asides?: readonly BackgroundRun[];
   /** Agents that are not started, with the files to decide about; absent for none. */
   readonly trust?: readonly TrustQuestion[];
   readonly task?: TaskParts;
@@ -337,8 +337,17 @@ export function givenBy(fact: Fact): readonly MessageId[] {
 function lineOf({ fact, at }: JournalEntry, messages: MessageReader): Line | null {
   if (fact.type === 'said' || fact.type === 'reported') {
     const author = { kind: 'agent', id: fact.agent, name: fact.agent } as const;
-    const beside = fact.type === 'reported' ? { aside: true as const } : {};
-    return { line: fact.line, at, author, text: fact.text, attachments: [], message: null, change: null, ...beside };
+    const backgroundMark = fact.type === 'reported' ? { aside: true as const } : {};
+    return {
+      line: fact.line,
+      at,
+      author,
+      text: fact.text,
+      attachments: [],
+      message: null,
+      change: null,
+      ...backgroundMark,
+    };
   }
   if (fact.type !== 'messageRouted' && fact.type !== 'messageAmended') return null;
   const message = messages.message(fact.id);

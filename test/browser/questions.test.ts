@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Aside } from '../../src/turns/floor/floor.ts';
+import type { BackgroundRun } from '../../src/turns/floor/floor.ts';
 import type { Question } from '../../src/turns/floor/settings.ts';
 import type { JournalEntry } from '../../src/turns/view.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
@@ -252,7 +252,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       ...(await row.locator('p').allInnerTexts()),
       ...(await row.getByRole('button').allInnerTexts()),
     ];
-    const states: readonly (readonly [Partial<Aside>, readonly string[]])[] = [
+    const states: readonly (readonly [Partial<BackgroundRun>, readonly string[]])[] = [
       [{}, ['dev is working', 'Status', 'Stop']],
       [{ question: PUBLISH }, ['dev waits for an answer (3)', 'Answer', 'Status', 'Stop']],
       [{ failed: true }, ['dev failed', 'Status', 'Retry', 'Discard']],

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
-import { askedOn } from '../../src/turns/floor/seats.ts';
+import { requestsOn } from '../../src/turns/floor/seats.ts';
 import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Ledger, Sent } from './ledger.ts';
 import { Page } from './page.ts';
@@ -147,7 +147,7 @@ export class Typist {
   #do(): void {
     const random = this.#random;
     const view = this.#page?.view ?? null;
-    const asked = view === null ? [] : askedOn(view);
+    const asked = view === null ? [] : requestsOn(view);
     if (asked.length > 0 && random.chance(0.6)) return this.#answer(random.pick(asked).question);
     if (this.channel === TOOLS_CHANNEL) return this.#useTool();
     if (random.chance(0.2)) return this.command(random.pick(COMMANDS));

@@ -1,7 +1,7 @@
 import type { createOperators } from '../../src/turns/commands/execute.ts';
 import type { CommandContext, Person } from '../../src/turns/commands/context.ts';
 import { forQuestion, forTurn } from '../../src/turns/drawn-for.ts';
-import { openQuestion, asideOf } from '../../src/turns/floor/seats.ts';
+import { openQuestion, findBackgroundRun } from '../../src/turns/floor/seats.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import type { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
@@ -102,7 +102,7 @@ type Clicked = {
 async function play(core: Clicking, scene: Scene, order: readonly Person[]): Promise<number> {
   const bound = await asking(scene);
   const operators = core.createOperators(contextOf(core, bound, scene));
-  const { key } = asideOf(bound.hall, 'pm')?.question ?? openQuestion(bound.hall) ?? {};
+  const { key } = findBackgroundRun(bound.hall, 'pm')?.question ?? openQuestion(bound.hall) ?? {};
   try {
     await clickOnOld({ operators, bound, scene });
     for (const [index, person] of order.entries()) {
@@ -143,7 +143,7 @@ async function asking({ seat, asker, line }: Scene): Promise<Bound> {
     await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: asker });
     await bound.requests('a', { words });
   }
-  const question = asideOf(bound.hall, 'pm')?.question ?? openQuestion(bound.hall);
+  const question = findBackgroundRun(bound.hall, 'pm')?.question ?? openQuestion(bound.hall);
   must(question?.question === 1, 'A0', 'nothing is asked');
   return bound.floor({ type: 'shown', question: 1 });
 }

@@ -1,6 +1,6 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
-import { asideOf, findSeat } from '../../src/turns/floor/seats.ts';
+import { findBackgroundRun, findSeat } from '../../src/turns/floor/seats.ts';
 import type { RequestedCall, RunCommand } from '../../src/work/runs/run-events.ts';
 import type { RunState } from '../../src/work/runs/run.ts';
 import type { Joined, JoinedMove, JoinedScene, JoinedWorld } from './joined.ts';
@@ -29,7 +29,7 @@ export const BESIDE: JoinedScene = {
 function movesOf({ floor, run, at, calls }: JoinedWorld, core: Joined): readonly JoinedMove[] {
   const { turn } = floor;
   const agent = turn?.agent ?? AGENT;
-  const question = asideOf(floor, AGENT)?.question;
+  const question = findBackgroundRun(floor, AGENT)?.question;
   const asked: readonly Command[] =
     question === undefined
       ? []
@@ -104,7 +104,7 @@ function runMoves({ run }: RunState, calls: number): readonly RunCommand[] {
 
 /** B1 to B10: what holds of a floor and its background run. */
 function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld, { command }: JoinedMove): void {
-  const aside = asideOf(floor, AGENT);
+  const aside = findBackgroundRun(floor, AGENT);
   const isOpen = status !== 'idle' && status !== 'completed';
   must(isOpen === (aside !== undefined), 'B1', `the work is ${status}, its floor has ${aside ? 'it' : 'nothing'}`);
   const pause = status === 'paused' ? (run?.pause ?? null) : null;

@@ -194,7 +194,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   },
   {
     name: 'a question does not say what it is for',
-    file: 'turns/floor/decide/asides.ts',
+    file: 'turns/floor/decide/background-runs.ts',
     find: '...defined({ approval: id }),',
     replace: '',
   },
@@ -272,25 +272,25 @@ export const PLANTED_JOINED: readonly Planted[] = [
   },
   {
     name: 'a report waits although nobody has the floor',
-    file: 'turns/floor/decide/asides.ts',
+    file: 'turns/floor/decide/background-runs.ts',
     find: '  reportAll(decision);\n',
     replace: '',
   },
   {
     name: 'work beside the floor outlives that its agent is switched off',
     file: 'turns/floor/decide/membership.ts',
-    find: "  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'disabled' });\n",
+    find: "  if (backgroundRun !== undefined) stopWithSeat(decision, backgroundRun, { by, why: 'disabled' });\n",
     replace: '',
   },
   {
     name: 'work beside the floor outlives that its agent is taken out of the channel',
     file: 'turns/floor/decide/membership.ts',
-    find: "  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'removed' });\n",
+    find: "  if (backgroundRun !== undefined) stopWithSeat(decision, backgroundRun, { by, why: 'removed' });\n",
     replace: '',
   },
   {
     name: 'an agent that is switched off begins to work beside the floor',
-    file: 'turns/floor/decide/asides.ts',
+    file: 'turns/floor/decide/background-runs.ts',
     find: 'findSeat(decision.floor, agent)?.disabled !== false',
     replace: 'false',
   },
@@ -375,14 +375,14 @@ export const PLANTED_CLICKS: readonly Planted[] = [
   {
     name: 'whoever asked for work beside the floor decides',
     file: COMMANDS,
-    find: '{ channel, agent, ...(isAside ? { aside: true } : {}) };',
+    find: '{ channel, agent, ...(isBackground ? { aside: true } : {}) };',
     replace: '{ channel, agent };',
   },
   {
     name: 'a question of work beside the floor is left to nobody',
     file: COMMANDS,
     find: 'if (asked?.question.approval === undefined) return null;',
-    replace: 'if (asked?.question.approval === undefined || asked.isAside) return null;',
+    replace: 'if (asked?.question.approval === undefined || asked.isBackground) return null;',
   },
   {
     name: 'a button of another store counts',

@@ -674,16 +674,16 @@ const QUESTIONS: readonly Planted[] = [
     name: 'an answer counts for whatever is asked when it arrives',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return answerAside(decision, command);\n',
-    replace: '  if (turn === null || asked === null) return answerAside(decision, command);\n',
+    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return decideBackgroundRequest(decision, command);\n',
+    replace: '  if (turn === null || asked === null) return decideBackgroundRequest(decision, command);\n',
   },
   {
     name: 'an answer counts for any question of the same turn',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return answerAside(decision, command);\n',
+    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return decideBackgroundRequest(decision, command);\n',
     replace:
-      '  if (turn === null || asked === null || command.question > asked.question) return answerAside(decision, command);\n',
+      '  if (turn === null || asked === null || command.question > asked.question) return decideBackgroundRequest(decision, command);\n',
   },
   {
     name: 'the button is looked up by number alone',
@@ -764,15 +764,15 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a question counts as shown when another one was',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: 'if (turn === null || asked === null || !isAnswerTo(asked, command)) return shownAside',
-    replace: 'if (turn === null || asked === null) return shownAside',
+    find: 'if (turn === null || asked === null || !isAnswerTo(asked, command)) return showBackgroundRequest',
+    replace: 'if (turn === null || asked === null) return showBackgroundRequest',
   },
   {
     name: 'a question that is taken back leaves its agent waiting',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '...decidedBeside(decided) });\n  goOnAfter(decision, agent);\n',
-    replace: '...decidedBeside(decided) });\n',
+    find: '...runDeciderAnswer(decided) });\n  goOnAfter(decision, agent);\n',
+    replace: '...runDeciderAnswer(decided) });\n',
   },
 ];
 

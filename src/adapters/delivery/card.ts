@@ -2,7 +2,7 @@ import type { PostButton } from '../port.ts';
 import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { DISCARDED, forQuestion, forTurn, reviewQuestion } from '../../turns/drawn-for.ts';
-import { askedOn } from '../../turns/floor/seats.ts';
+import { requestsOn } from '../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff, reasonLabel } from '../../turns/text/words.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
@@ -245,16 +245,16 @@ export function fitting(groups: readonly (readonly CardButton[])[], room: number
 }
 
 function shownOn(view: FloorView): readonly FloorQuestion[] {
-  return askedOn(view).filter(({ question }) => question.shown);
+  return requestsOn(view).filter(({ question }) => question.shown);
 }
 
 /**
  * Returns the buttons of an agent's question or request. The labels for a background run include the question's number.
  */
-export function answersTo({ agent, isAside, question: asked }: FloorQuestion): readonly CardButton[] {
+export function answersTo({ agent, isBackground, question: asked }: FloorQuestion): readonly CardButton[] {
   const { question, key = NO_KEY, always, pause, about } = asked;
-  const whose = isAside ? ` ${agent}+` : '';
-  const button = drawnWith(forQuestion(key), isAside ? ` (${question})` : '');
+  const whose = isBackground ? ` ${agent}+` : '';
+  const button = drawnWith(forQuestion(key), isBackground ? ` (${question})` : '');
   if (pause !== undefined) {
     return [
       button('Continue', `/allow ${question}`, 'good'),
@@ -264,7 +264,7 @@ export function answersTo({ agent, isAside, question: asked }: FloorQuestion): r
   }
   const of = (always ?? []).map(({ words }, index) => ({ words, line: `/allow ${question} always ${index + 1}` }));
   const no = `/reject ${question}`;
-  const status = isAside ? `/run status${whose}` : '/floor status';
+  const status = isBackground ? `/run status${whose}` : '/floor status';
   const because: CardButton = { ...button('Deny with reason…', no), opens: { what: 'reason' } };
   const whole: CardButton = { ...button('Whole input', status), opens: { what: 'input' } };
   if (about?.answer !== undefined) {

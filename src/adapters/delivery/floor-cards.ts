@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { backoffMs } from '../../lib/retry.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import { askedOn } from '../../turns/floor/seats.ts';
+import { requestsOn } from '../../turns/floor/seats.ts';
 import { reviewLine } from '../../turns/text/announcement-values.ts';
 import type { FloorView, ReviewView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
@@ -363,7 +363,7 @@ export class FloorCards {
 /** Returns the questions that are shown in the channel: numbers of requests, and ids of files to trust. */
 function questionsOf(view: FloorView | null): readonly (number | string)[] {
   if (view === null) return [];
-  const numbers = askedOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));
+  const numbers = requestsOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));
   return [...numbers, ...(view.trust ?? []).flatMap(({ shown, id }) => (shown ? [id] : []))];
 }
 

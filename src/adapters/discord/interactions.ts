@@ -7,7 +7,7 @@ import { BoundedMap } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { ChannelId, AskedField } from '../../turns/floor/settings.ts';
 import type { Answer } from '../../turns/commands/context.ts';
-import { askedOn } from '../../turns/floor/seats.ts';
+import { requestsOn } from '../../turns/floor/seats.ts';
 import { formNote } from '../../turns/text/words.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
 import { fieldHint, formWords } from '../../turns/text/form.ts';
@@ -254,7 +254,7 @@ async function completionsFor(ports: InteractionPorts, interaction: Interaction)
     return message === null ? [] : [{ id: message, summary: `${author.name}: ${excerpt(text)}` }];
   });
   const view = where === null ? null : ports.queries.view(where.channel);
-  const asked = view === null ? [] : askedOn(view);
+  const asked = view === null ? [] : requestsOn(view);
   return choicesFor(given.data, { agents: ports.queries.agents(), messages, asked });
 }
 

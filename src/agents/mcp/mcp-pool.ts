@@ -1,6 +1,6 @@
 import type { McpServerConfig } from '../../config/config.ts';
 import type { SeatContext } from '../backends/backend.ts';
-import { placeOf } from '../../turns/floor/seats.ts';
+import { parseSessionId } from '../../turns/floor/seats.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { McpServer } from './mcp-server.ts';
 import type { CallOutcome, McpCall, McpPorts } from './mcp-connection.ts';
@@ -139,7 +139,7 @@ export class McpPool {
 
   #tell(key: string, id: string, why: string | null): void {
     for (const { channel, tellTools, reaches } of this.#servers.get(key)?.seats ?? []) {
-      const told = `${key} ${placeOf(channel).channel}`;
+      const told = `${key} ${parseSessionId(channel).channel}`;
       if (this.#toldChannels.has(told) === (why !== null) || reaches?.(id, null) === false) continue;
       if (why === null) this.#toldChannels.delete(told);
       else this.#toldChannels.add(told);

@@ -1,5 +1,5 @@
 import type { AgentCommand, CommandOf } from '../../turns/floor/command.ts';
-import { besideOf } from '../../turns/floor/seats.ts';
+import { backgroundSessionIdOf } from '../../turns/floor/seats.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { defined } from '../../lib/defined.ts';
 import type { Line } from '../../turns/view.ts';
@@ -62,7 +62,7 @@ export class AsideSession {
     this.#order = order;
     this.#ports = ports;
     this.#listener = listener;
-    const channel = besideOf(order.channel);
+    const channel = backgroundSessionIdOf(order.channel);
     if (order.isFirst) spec.backend.forget?.({ channel, agent: spec.id, ...defined({ model }) });
     this.executor = new SessionExecutor({ spec: this.#spec, channel, record: null }, ports, {
       commands: {

@@ -4,7 +4,7 @@ import { systemClock, systemTimers } from '../../lib/time.ts';
 import type { Instant, Clock, Timer, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Answer, Person, TrustCommands } from '../../turns/commands/context.ts';
-import { placeOf } from '../../turns/floor/seats.ts';
+import { parseSessionId } from '../../turns/floor/seats.ts';
 import type { SystemCommand } from '../../turns/floor/command.ts';
 import { UntrustedError } from '../backends/backend.ts';
 import type { RepositoryFile, FilePower } from './repository-files.ts';
@@ -211,7 +211,7 @@ export class FolderTrust implements TrustCommands {
     const id = idOf(scan.digest ?? '');
     this.#tellAll(agent, { type: 'dropTrust', agent, keeps: id });
     const detail = foundDetail(scan, this.#clean);
-    this.#channels?.tell(placeOf(channel).channel, {
+    this.#channels?.tell(parseSessionId(channel).channel, {
       type: 'askTrust',
       agent,
       id,

@@ -1,6 +1,6 @@
 import type { Fact, Fate } from '../floor/fact.ts';
 import { announcementNote, trustNote } from '../text/announcement-values.ts';
-import { ASIDE_END_WORDS } from '../floor/seats.ts';
+import { BACKGROUND_RUN_END_WORDS } from '../floor/seats.ts';
 import { pricedMicros } from '../floor/gate.ts';
 import type { MessageId } from '../floor/settings.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
@@ -125,7 +125,7 @@ const WORDS: Words = {
       by === null
         ? `${name(agent)}'s background run was stopped`
         : `${name(by)} stopped ${name(agent)}'s background run`;
-    return why === undefined ? stopped : `${stopped}: ${ASIDE_END_WORDS[why]}`;
+    return why === undefined ? stopped : `${stopped}: ${BACKGROUND_RUN_END_WORDS[why]}`;
   },
   asideEnded: ({ agent }, name) => `${name(agent)}'s background run ended`,
   reported: ({ agent, text }, name) => `${name(agent)} reported: ${excerpt(text)}`,

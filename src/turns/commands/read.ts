@@ -1,6 +1,6 @@
 import type { ChannelId, MessageId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { askedOn } from '../floor/seats.ts';
+import { requestsOn } from '../floor/seats.ts';
 import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt, timeWords } from './clock-words.ts';
 import type { CommandContext, Person } from './context.ts';
@@ -153,8 +153,8 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
 
 /** Returns each open request and how to answer it, one line each. */
 export function questionLines(view: FloorView, name: NameOf): readonly string[] {
-  return askedOn(view).map(({ agent, isAside, question: { question, title, about } }) => {
-    const who = `${name(agent)}${isAside ? '’s background run' : ''}`;
+  return requestsOn(view).map(({ agent, isBackground, question: { question, title, about } }) => {
+    const who = `${name(agent)}${isBackground ? '’s background run' : ''}`;
     if (about?.answer !== undefined)
       return `${who} asks: ${excerpt(title, TITLE_LENGTH)}. To answer: /answer ${question} ${about.answer}. To decline: /reject ${question}`;
     return `${who} waits for approval: ${excerpt(title, TITLE_LENGTH)}. To decide: /allow ${question} or /reject ${question}`;

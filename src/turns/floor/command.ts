@@ -231,7 +231,7 @@ export type Command = Tagged<'type', typeof COMMANDS>;
 export type CommandOf<T extends Command['type']> = Extract<Command, { readonly type: T }>;
 
 /** The person who continued a paused run without answering its request, or completed it. */
-export type DecidedBeside = NonNullable<CommandOf<'withdraw'>['decided']>;
+export type RunDecider = NonNullable<CommandOf<'withdraw'>['decided']>;
 
 /** Returns whether a value is a command of a floor. Checks only the command's type. */
 export const isFloorCommand = hasTagOf('type', COMMANDS);

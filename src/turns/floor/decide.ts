@@ -1,6 +1,12 @@
 import type { Command, CommandOf } from './command.ts';
 import type { Refusal } from './refusals.ts';
-import { askAside, beginAside, endAside, tellAside, withdrawAside } from './decide/asides.ts';
+import {
+  announceBackgroundRun,
+  beginBackgroundRun,
+  endBackgroundRun,
+  openBackgroundRequest,
+  withdrawBackgroundRequest,
+} from './decide/background-runs.ts';
 import { choose, extend, grantTo, mode, order, pause, resumeFloor, skip, start, stop } from './decide/control.ts';
 import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
@@ -114,11 +120,11 @@ const DECIDERS: Deciders = {
   tellRevoked,
   tellTools,
   ran,
-  beginAside,
-  tellAside,
-  askAside,
-  withdrawAside,
-  endAside,
+  beginAside: beginBackgroundRun,
+  tellAside: announceBackgroundRun,
+  askAside: openBackgroundRequest,
+  withdrawAside: withdrawBackgroundRequest,
+  endAside: endBackgroundRun,
   askTrust,
   trustShown,
   answerTrust,

@@ -1,6 +1,6 @@
 import type { Evolution, Fact, FactOf } from './fact.ts';
 import type {
-  Aside,
+  BackgroundRun,
   Floor,
   Held,
   FloorTask,
@@ -14,7 +14,7 @@ import type {
 import type { AgentId, SeatSettings, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import {
-  asideOf,
+  findBackgroundRun,
   findTurn,
   moveSeat,
   newSeat,
@@ -70,20 +70,20 @@ const EVOLUTION: Evolution = {
     facilitation: { facilitator, ask, deadlineAt },
   }),
   facilitatorAnswered: (floor) => ({ ...floor, facilitation: null }),
-  asideBegun: (floor, { type: _type, ...aside }) => ({ ...floor, asides: [...(floor.asides ?? []), aside] }),
+  asideBegun: (floor, { type: _type, ...run }) => ({ ...floor, asides: [...(floor.asides ?? []), run] }),
   asideAsked: (floor, { type: _type, ...asked }) => ({
-    ...changeAside(floor, asked.agent, (aside) => ({ ...aside, ...asked })),
+    ...changeBackgroundRun(floor, asked.agent, (run) => ({ ...run, ...asked })),
     questions: Math.max(floor.questions, asked.question.question),
   }),
   asideShown: (floor, { agent }) =>
-    changeAside(floor, agent, ({ question, ...aside }) =>
-      question === undefined ? aside : { ...aside, question: { ...question, shown: true } },
+    changeBackgroundRun(floor, agent, ({ question, ...run }) =>
+      question === undefined ? run : { ...run, question: { ...question, shown: true } },
     ),
   asideAnswered: (floor, { agent }) =>
-    changeAside(floor, agent, ({ question: _asked, until: _until, ...aside }) => aside),
-  asideStopped: (floor, { agent }) => changeAside(floor, agent, () => null),
+    changeBackgroundRun(floor, agent, ({ question: _question, until: _until, ...run }) => run),
+  asideStopped: (floor, { agent }) => changeBackgroundRun(floor, agent, () => null),
   asideEnded: (floor, { agent, report }) => {
-    const over = changeAside(floor, agent, () => null);
+    const over = changeBackgroundRun(floor, agent, () => null);
     return report === undefined ? over : { ...over, reports: [...(floor.reports ?? []), { agent, text: report }] };
   },
   trustAsked: (floor, { type: _type, ...asked }) => changeTrust(floor, asked, () => ({ ...asked, shown: false })),
@@ -143,10 +143,14 @@ const EVOLUTION: Evolution = {
   caughtUp: (floor) => ({ ...floor, catchingUp: false }),
 };
 
-function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (aside: Aside) => Aside | null): Floor {
-  if (!asides.some((aside) => aside.agent === agent))
+function changeBackgroundRun(
+  { asides: backgroundRuns = [], ...floor }: Floor,
+  agent: AgentId,
+  change: (run: BackgroundRun) => BackgroundRun | null,
+): Floor {
+  if (!backgroundRuns.some((run) => run.agent === agent))
     throw new Error(`impossible: ${agent} does nothing beside ${floor.channel}`);
-  const next = asides.flatMap((aside) => (aside.agent === agent ? (change(aside) ?? []) : aside));
+  const next = backgroundRuns.flatMap((run) => (run.agent === agent ? (change(run) ?? []) : run));
   return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
 }
 
@@ -197,7 +201,8 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   if (announcement.kind === 'ticket' && announcement.goesOn === true) return before;
   if (announcement.kind === 'answered') return answered(before, announcement);
   if (announcement.kind === 'trustAnswered') return before;
-  if (announcement.kind === 'aside') return { ...asideTold(before, announcement), notice: { key, count: repeat } };
+  if (announcement.kind === 'aside')
+    return { ...withAnnouncedRun(before, announcement), notice: { key, count: repeat } };
   const lost = lostBy(announcement);
   const isRecovery = announcement.kind === 'recovered';
   const floor = isRecovery ? withTurn(before, { ...turnOf(before, announcement.agent), recovered: repeat }) : before;
@@ -209,12 +214,12 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
   };
 }
 
-function asideTold(
+function withAnnouncedRun(
   floor: Floor,
   { agent, failed }: Extract<FactOf<'announced'>['announcement'], { kind: 'aside' }>,
 ): Floor {
-  if (failed === undefined || asideOf(floor, agent) === undefined) return floor;
-  return changeAside(floor, agent, ({ failed: _failed, ...aside }) => (failed ? { ...aside, failed } : aside));
+  if (failed === undefined || findBackgroundRun(floor, agent) === undefined) return floor;
+  return changeBackgroundRun(floor, agent, ({ failed: _failed, ...run }) => (failed ? { ...run, failed } : run));
 }
 
 /**
@@ -222,7 +227,7 @@ function asideTold(
  */
 function answered(
   floor: Floor,
-  { kind: _kind, agent, approval, aside, callOutcome, ...answer }: AnsweredNotice,
+  { kind: _kind, agent, approval, aside: isBackground, callOutcome, ...answer }: AnsweredNotice,
 ): Floor {
   if (approval === undefined) return floor;
   const isAwaited = callOutcome === undefined && answer.choice === 'allow';
@@ -230,9 +235,9 @@ function answered(
     const others = before.filter((other) => other.approval !== approval);
     return isAwaited ? [...others, { approval, answer }].slice(-MOST_AWAITED) : others;
   };
-  if (aside === true) {
-    if (asideOf(floor, agent) === undefined) return floor;
-    return changeAside(floor, agent, ({ allowed = [], ...run }) => {
+  if (isBackground === true) {
+    if (findBackgroundRun(floor, agent) === undefined) return floor;
+    return changeBackgroundRun(floor, agent, ({ allowed = [], ...run }) => {
       const next = awaited(allowed);
       return { ...run, ...(next.length === 0 ? {} : { allowed: [...next] }) };
     });
@@ -525,16 +530,16 @@ function stoodStill(before: Floor, fact: FactOf<'stoodStill'>): Floor {
 }
 
 function withoutMinutes(floor: Floor, ms: number): Floor {
-  const { turn, parked, exchange, asides } = floor;
-  const postponed = (aside: Aside): Aside =>
-    aside.until === undefined ? aside : { ...aside, until: aside.until + ms };
+  const { turn, parked, exchange, asides: backgroundRuns } = floor;
+  const postponed = (run: BackgroundRun): BackgroundRun =>
+    run.until === undefined ? run : { ...run, until: run.until + ms };
   const stood = (each: Turn): Turn => ({ ...each, stoodStillMs: (each.stoodStillMs ?? 0) + ms });
   return {
     ...floor,
     turn: turn === null ? null : stood(turn),
     parked: parked.map(stood),
     exchange: exchange === null ? null : { ...exchange, openedAt: exchange.openedAt + ms },
-    ...(asides === undefined ? {} : { asides: asides.map(postponed) }),
+    ...(backgroundRuns === undefined ? {} : { asides: backgroundRuns.map(postponed) }),
   };
 }
 

@@ -14,7 +14,7 @@ import {
   seatSettingsSchema,
 } from './settings.ts';
 import { announcementSchema, trustAnswered, trustAsked } from './announcement.ts';
-import { ASIDE_ENDS, TRANSITIONS } from './seats.ts';
+import { BACKGROUND_RUN_ENDS, TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
 const agent = z.string();
@@ -178,7 +178,7 @@ export const FACTS = {
    */
   asideAnswered: { agent, ...answered },
   /** A background run was stopped, by a person or by Conch (`by` is `null`, or `conch` for a suspended channel). */
-  asideStopped: { agent, by: z.string().nullable(), why: z.enum(ASIDE_ENDS).exactOptional() },
+  asideStopped: { agent, by: z.string().nullable(), why: z.enum(BACKGROUND_RUN_ENDS).exactOptional() },
   /** A background run ended. `report`: its result, posted when nobody holds the floor. */
   asideEnded: { agent, report: z.string().exactOptional() },
   /** The report of a background run was posted, while nobody held the floor. */

@@ -367,7 +367,7 @@ export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
 export type TrustQuestion = Frozen<z.infer<typeof trustSchema>>;
 export type TaskParts = Frozen<z.infer<typeof taskPartsSchema>>;
 export type FloorTask = Frozen<z.infer<typeof openTaskSchema>>;
-export type Aside = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
+export type BackgroundRun = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
 
 /** The state of a floor before anything happened. */

@@ -1,4 +1,14 @@
-import type { ActiveTurn, Aside, Floor, Seat, Status, TrustQuestion, Turn, Wait, WaitingTurn } from './floor.ts';
+import type {
+  ActiveTurn,
+  BackgroundRun,
+  Floor,
+  Seat,
+  Status,
+  TrustQuestion,
+  Turn,
+  Wait,
+  WaitingTurn,
+} from './floor.ts';
 import type { AgentId, ChannelId, Choice, DecidedRequest, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { defined } from '../../lib/defined.ts';
@@ -243,39 +253,41 @@ export function answeredWait(
 /**
  * The id of the sessions for background runs of a channel. Channel ids contain no spaces, so no channel has this id.
  */
-export function besideOf(channel: ChannelId): ChannelId {
-  return `${channel}${BESIDE}`;
+export function backgroundSessionIdOf(channel: ChannelId): ChannelId {
+  return `${channel}${BACKGROUND_SUFFIX}`;
 }
 
 /** The channel of a session's id, and whether the session is for background runs. */
-export function placeOf(id: ChannelId): { readonly channel: ChannelId; readonly aside?: true } {
-  return id.endsWith(BESIDE) ? { channel: id.slice(0, -BESIDE.length), aside: true } : { channel: id };
+export function parseSessionId(id: ChannelId): { readonly channel: ChannelId; readonly aside?: true } {
+  return id.endsWith(BACKGROUND_SUFFIX)
+    ? { channel: id.slice(0, -BACKGROUND_SUFFIX.length), aside: true }
+    : { channel: id };
 }
 
-const BESIDE = ' +';
+const BACKGROUND_SUFFIX = ' +';
 
 /** The background run of an agent; `undefined` for none. */
-export function asideOf({ asides }: Floor, agent: AgentId): Aside | undefined {
-  return asides?.find((aside) => aside.agent === agent);
+export function findBackgroundRun({ asides: backgroundRuns }: Floor, agent: AgentId): BackgroundRun | undefined {
+  return backgroundRuns?.find((run) => run.agent === agent);
 }
 
-type AskingAside = Aside & Required<Pick<Aside, 'question'>>;
+type AskingBackgroundRun = BackgroundRun & Required<Pick<BackgroundRun, 'question'>>;
 
 /** The background run whose open request an answer is for; `undefined` for none. */
-export function asideAsking(
-  { asides }: Floor,
+export function findAskingRun(
+  { asides: backgroundRuns }: Floor,
   answer: { readonly question: number; readonly key?: string },
-): AskingAside | undefined {
-  return asides?.find(
-    (aside): aside is AskingAside => aside.question !== undefined && isAnswerTo(aside.question, answer),
+): AskingBackgroundRun | undefined {
+  return backgroundRuns?.find(
+    (run): run is AskingBackgroundRun => run.question !== undefined && isAnswerTo(run.question, answer),
   );
 }
 
 /** Why Conch stops a background run: the change or the state of its agent's seat. */
-export const ASIDE_ENDS = ['disabled', 'removed', 'unconfigured', 'unseated'] as const;
+export const BACKGROUND_RUN_ENDS = ['disabled', 'removed', 'unconfigured', 'unseated'] as const;
 
 /** Why a background run was stopped, in words for people. */
-export const ASIDE_END_WORDS: Readonly<Record<(typeof ASIDE_ENDS)[number], string>> = {
+export const BACKGROUND_RUN_END_WORDS: Readonly<Record<(typeof BACKGROUND_RUN_ENDS)[number], string>> = {
   disabled: 'its agent was disabled',
   removed: 'its agent was removed from the channel',
   unconfigured: 'the configuration has no seat for its agent',
@@ -287,23 +299,23 @@ export const ASIDE_END_WORDS: Readonly<Record<(typeof ASIDE_ENDS)[number], strin
  */
 export type FloorQuestion = {
   readonly agent: AgentId;
-  readonly isAside: boolean;
+  readonly isBackground: boolean;
   readonly epoch: number | null;
   readonly question: Question;
 };
 
 type Asking = {
   readonly holder: { readonly agent: AgentId; readonly epoch: number; readonly approval: Question | null } | null;
-  readonly asides?: readonly Aside[];
+  readonly asides?: readonly BackgroundRun[];
 };
 
 /** The open requests: the holder's request first, then the requests of background runs. */
-export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion[] {
-  const ofTurn = holder?.approval == null ? [] : [{ ...holder, isAside: false, question: holder.approval }];
-  const beside = asides.flatMap(({ agent, run: epoch = null, question }) =>
-    question === undefined ? [] : [{ agent, isAside: true, epoch, question }],
+export function requestsOn({ holder, asides: backgroundRuns = [] }: Asking): readonly FloorQuestion[] {
+  const ofTurn = holder?.approval == null ? [] : [{ ...holder, isBackground: false, question: holder.approval }];
+  const ofBackgroundRuns = backgroundRuns.flatMap(({ agent, run: epoch = null, question }) =>
+    question === undefined ? [] : [{ agent, isBackground: true, epoch, question }],
   );
-  return [...ofTurn, ...beside];
+  return [...ofTurn, ...ofBackgroundRuns];
 }
 
 /** The id that ties posts to a request (`approval:3`) or to a question about an agent's files (`trust:dev a1b2`). */
@@ -319,7 +331,7 @@ export function openOn({
   ...floor
 }: Asking & { readonly trust?: readonly TrustQuestion[] }): readonly OpenRequest[] {
   return [
-    ...askedOn(floor).map(({ agent, question }) => ({ agent, id: askedId(question), title: question.title })),
+    ...requestsOn(floor).map(({ agent, question }) => ({ agent, id: askedId(question), title: question.title })),
     ...trust.map(({ agent, id, folder }) => ({
       agent,
       id: askedId({ agent, id }),
@@ -333,17 +345,17 @@ export type OpenRequest = { readonly agent: AgentId; readonly id: string; readon
 
 /** The open request with a number; `null` for none. */
 export function askedAs(view: Asking, number: number): FloorQuestion | null {
-  return askedOn(view).find(({ question }) => question.question === number) ?? null;
+  return requestsOn(view).find(({ question }) => question.question === number) ?? null;
 }
 
 /** The open request with a key; `null` for none. */
 export function askedWith(view: Asking, key: string): FloorQuestion | null {
-  return askedOn(view).find(({ question }) => question.key === key) ?? null;
+  return requestsOn(view).find(({ question }) => question.key === key) ?? null;
 }
 
 /** The open request for an approval; `null` for none. */
 export function askedBy(view: Asking, approval: string): Question | null {
-  return askedOn(view).find(({ question }) => question.approval === approval)?.question ?? null;
+  return requestsOn(view).find(({ question }) => question.approval === approval)?.question ?? null;
 }
 
 /** The holder's turn while it is active; `null` for no turn, and while the turn waits or is suspended. */

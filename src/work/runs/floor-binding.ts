@@ -3,7 +3,7 @@ import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Command } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
-import { ASIDE_END_WORDS, findTurn, turnsOf } from '../../turns/floor/seats.ts';
+import { BACKGROUND_RUN_END_WORDS, findTurn, turnsOf } from '../../turns/floor/seats.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
@@ -101,7 +101,7 @@ function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel
 }
 
 function stoppedWords({ why }: FactOf<'asideStopped'>): string {
-  return why === undefined ? 'it was stopped' : ASIDE_END_WORDS[why];
+  return why === undefined ? 'it was stopped' : BACKGROUND_RUN_END_WORDS[why];
 }
 
 function recovered(floor: Floor): readonly CommandFor[] {

@@ -76,10 +76,10 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
       const view = ports.floors.view(channel);
       const asked = view === null ? null : askedAs(view, question);
       if (asked?.question.approval === undefined) return null;
-      const { agent, isAside } = asked;
+      const { agent, isBackground } = asked;
       const approvers = ports.approvers(agent);
       if (approvers !== 'other') return approvers === null ? null : { only: approvers };
-      const seat: RunSeat = { channel, agent, ...(isAside ? { aside: true } : {}) };
+      const seat: RunSeat = { channel, agent, ...(isBackground ? { aside: true } : {}) };
       const by = ports.runs.state(runKeyOf(seat))?.run?.requestedBy ?? null;
       return { not: [...ports.requesters(seat), ...(by === null ? [] : [by])] };
     },
@@ -98,7 +98,7 @@ function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Reques
   if (drawnFor.of === 'question') {
     const view = ports.floors.view(channel);
     const asked = view === null ? null : askedWith(view, drawnFor.key);
-    return asked?.agent !== agent || asked.isAside !== aside;
+    return asked?.agent !== agent || asked.isBackground !== aside;
   }
   const state = ports.runs.state(key);
   // A run keeps its number when it is retried, so an old Discard button would end the retried run.

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { McpPool } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { ServerTool } from '../../../src/agents/mcp/mcp-tools.ts';
-import { besideOf } from '../../../src/turns/floor/seats.ts';
+import { backgroundSessionIdOf } from '../../../src/turns/floor/seats.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
 import { mcpPorts, numberIn, toolsServer } from './mcp-rig.ts';
 
@@ -166,11 +166,11 @@ describe('people', () => {
   test('are told once in a channel where turns and background runs use the server', async () => {
     const { told, seat, use, found } = world();
     const tools = seat('a');
-    seat(besideOf('a'));
+    seat(backgroundSessionIdOf('a'));
     await use(tools, 5);
     found();
     await tools.offer(always);
-    await use(seat(besideOf('a')), 2);
+    await use(seat(backgroundSessionIdOf('a')), 2);
     expect(told).toEqual([`a raw ${WHY}`, 'a raw is back']);
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { asideOf } from '../../../src/turns/floor/seats.ts';
+import { findBackgroundRun } from '../../../src/turns/floor/seats.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 import { AsideRuns } from '../../../src/work/runs/aside-runs.ts';
@@ -260,11 +260,11 @@ describe('a background run', () => {
     for (let turn = 51; turn <= limit; turn += 1)
       await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
     expect(bound.aside).toBe('paused turn_limit · used 200 of 200 steps');
-    expect(asideOf(bound.hall, 'pm')?.question?.detail).toBe(
+    expect(findBackgroundRun(bound.hall, 'pm')?.question?.detail).toBe(
       'Continue (/allow): run pm+#1 continues with 200 more. Abort (/reject): ends it; /run complete pm+ ends it with the result so far.',
     );
     expect(await bound.beside({ type: 'RESUME', by: null })).toEqual(['APPROVAL_OPEN']);
-    const { question = 0 } = asideOf(bound.hall, 'pm')?.question ?? {};
+    const { question = 0 } = findBackgroundRun(bound.hall, 'pm')?.question ?? {};
     await bound.floor({ type: 'shown', question }, { type: 'decide', by, choice: 'allow', question });
     expect(bound.aside).toBe('running · at work');
   });
@@ -298,7 +298,11 @@ describe('a background run', () => {
         null,
         'APPROVAL_OPEN',
       ]);
-      expect(asideOf(bound.hall, 'pm')?.question).toMatchObject({ question: 1, title: 'execute', restarted: true });
+      expect(findBackgroundRun(bound.hall, 'pm')?.question).toMatchObject({
+        question: 1,
+        title: 'execute',
+        restarted: true,
+      });
       expect(notices(bound)).toEqual([
         [1, undefined, 1],
         [1, true, 2],
@@ -363,13 +367,13 @@ describe('the channel messages of background runs', () => {
     const failing = { type: 'ERROR', session: '1', error: lost } as const;
     const bound = await new Bound().granted();
     await bound.beside(starts('look'), step(1, [], '1'), failing);
-    expect(asideOf(bound.hall, 'pm')?.failed).toBe(true);
+    expect(findBackgroundRun(bound.hall, 'pm')?.failed).toBe(true);
     const failed = cardOf(viewOf(bound.hall, bound.at, bound.store.id), String, String).buttons.find(({ label }) =>
       label.startsWith('Retry'),
     );
     expect(failed).toMatchObject({ label: 'Retry pm+', line: '/run retry pm+', drawnFor: forTurn(bound.store.id, 1) });
     await bound.beside({ type: 'RESUME', by });
-    expect(asideOf(bound.hall, 'pm')?.failed).toBeUndefined();
+    expect(findBackgroundRun(bound.hall, 'pm')?.failed).toBeUndefined();
     expect(lines(bound).at(-1)).toBe('is retried ×1');
   });
 

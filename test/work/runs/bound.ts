@@ -7,7 +7,7 @@ import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import type { Floor } from '../../../src/turns/floor/floor.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
-import { asideOf, openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
+import { findBackgroundRun, openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
 import { seatOf } from '../../turns/floor/stage.ts';
 import { AT, WAIT_MS, call, start, step } from './fixture.ts';
 
@@ -84,7 +84,7 @@ export class Bound {
   /** The status of pm's background run, and the state that the floor has of this run, in one line. */
   get aside(): string {
     const { status = 'idle', run = null } = this.runs.state(runKeyOf(BESIDE)) ?? {};
-    const aside = asideOf(this.hall, 'pm');
+    const aside = findBackgroundRun(this.hall, 'pm');
     const floor = aside === undefined ? 'nothing' : (aside.question?.title ?? 'at work');
     return `${status}${run?.pause ? ` ${run.pause.reason}` : ''} · ${floor}`;
   }

@@ -8,7 +8,7 @@ import { fateWords } from '../../../turns/commands/fact-words.ts';
 import { whyHeld } from '../../../turns/commands/read.ts';
 import type { Fate } from '../../../turns/floor/fact.ts';
 import { NOBODY } from '../../../turns/floor/gate.ts';
-import { askedOn } from '../../../turns/floor/seats.ts';
+import { requestsOn } from '../../../turns/floor/seats.ts';
 import { addressedIn, isCommandLine } from '../../../turns/text/recognition.ts';
 import { Icon } from '../icons.tsx';
 import { SignButton } from '../parts.tsx';
@@ -204,7 +204,7 @@ function choicesFor(line: string): readonly Completion[] {
     return completions(line, {
       agents: agents.peek(),
       messages: known.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
-      asked: floor === null ? [] : askedOn(floor),
+      asked: floor === null ? [] : requestsOn(floor),
     });
   }
   const [whole, front = '', typed] = /^([\s\S]*(?:^|\s))@([\p{L}\p{N}_-]*)$/u.exec(line) ?? [];

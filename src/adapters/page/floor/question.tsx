@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { BoundedMap } from '../../../lib/keyed.ts';
 import { defined } from '../../../lib/defined.ts';
 import type { TrustQuestion } from '../../../turns/floor/floor.ts';
-import { askedId, askedOn } from '../../../turns/floor/seats.ts';
+import { askedId, requestsOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
 import type { AskedField } from '../../../turns/floor/settings.ts';
 import { fieldHint, formWords, valuesListed } from '../../../turns/text/form.ts';
@@ -36,7 +36,7 @@ const SETTLED_MS = 500;
 /** An open question with its answers; nothing once it is answered. */
 export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | null {
   const floor = view.value;
-  const asked = floor === null ? undefined : askedOn(floor).find(({ question }) => askedId(question) === id);
+  const asked = floor === null ? undefined : requestsOn(floor).find(({ question }) => askedId(question) === id);
   if (asked !== undefined) return <Request asked={asked} />;
   const trust = floor?.trust?.find((question) => askedId({ agent: question.agent, id: question.id }) === id);
   return trust === undefined ? null : <Trust {...trust} />;
@@ -100,8 +100,8 @@ function Request({ asked }: RequestProps): JSX.Element {
   );
 }
 
-function Title({ asked: { agent, isAside, question } }: RequestProps): JSX.Element {
-  const who = `✋ ${nameOf(agent)}${isAside ? '’s background run' : ''}`;
+function Title({ asked: { agent, isBackground, question } }: RequestProps): JSX.Element {
+  const who = `✋ ${nameOf(agent)}${isBackground ? '’s background run' : ''}`;
   const title = <strong>{question.title}</strong>;
   const number = `(${question.question})`;
   if (question.pause !== undefined) return <p class="asked-title">{[`${who} is paused ${number}: `, title]}</p>;
@@ -140,9 +140,9 @@ function pressKey(event: KeyboardEvent, { asked: { question }, settled, answer }
   event.stopPropagation();
 }
 
-function untilOf({ agent, isAside }: FloorQuestion): number | undefined {
+function untilOf({ agent, isBackground }: FloorQuestion): number | undefined {
   const { holder, asides = [] } = view.value ?? {};
-  if (!isAside) return holder?.deadlineAt ?? undefined;
+  if (!isBackground) return holder?.deadlineAt ?? undefined;
   return asides.find((aside) => aside.agent === agent)?.until;
 }
 

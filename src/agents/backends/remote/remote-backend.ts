@@ -1,5 +1,5 @@
 import type { AgentId } from '../../../turns/floor/settings.ts';
-import { placeOf } from '../../../turns/floor/seats.ts';
+import { parseSessionId } from '../../../turns/floor/seats.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import { ACP_PROFILES } from '../acp/acp-profiles.ts';
@@ -54,7 +54,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools, key }: Seated) {
     const { profile = 'generic', denied = [], asked = [] } = options;
     // Checked after each reconnect: the agent may come back with another token.
-    if (!host.mayServe(agentId, placeOf(seat.channel).channel)) {
+    if (!host.mayServe(agentId, parseSessionId(seat.channel).channel)) {
       throw new BackendError(`the token of ${agentId} does not allow ${seat.channel}`, { terminal: true });
     }
     const known = sessions.get(key);

@@ -1,6 +1,6 @@
 import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
-import { stopAside } from './asides.ts';
+import { stopBackgroundRun } from './background-runs.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import {
   dropFacilitation,
@@ -23,16 +23,16 @@ import type { AgentId, Feedback } from '../settings.ts';
 /** Stops everything: all turns and background runs end, the exchange closes, held messages stay held. */
 export function stop(decision: DecisionBuilder, { by, epoch }: CommandOf<'stop'>): Refusal | null {
   if (epoch !== undefined && !isOfNow(decision.floor, epoch)) return 'stale-epoch';
-  const { turn, exchange, asides = [] } = decision.floor;
+  const { turn, exchange, asides: backgroundRuns = [] } = decision.floor;
   const turns = turnsOf(decision.floor);
   const isBusy = turns.length > 0 || exchange !== null || decision.floor.task !== undefined;
-  if (!isBusy && asides.length === 0) return 'nothing-to-stop';
+  if (!isBusy && backgroundRuns.length === 0) return 'nothing-to-stop';
   for (const running of turns) finish(decision, running, { outcome: 'revoked', trigger: 'STOPPED', to: 'QUEUED' });
-  for (const aside of asides) stopAside(decision, aside, { by });
+  for (const run of backgroundRuns) stopBackgroundRun(decision, run, { by });
   if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped', by });
   decision.announce({
     kind: 'stopped',
-    agent: turn?.agent ?? turns[0]?.agent ?? asides[0]?.agent ?? null,
+    agent: turn?.agent ?? turns[0]?.agent ?? backgroundRuns[0]?.agent ?? null,
     kept: decision.floor.held.length,
   });
   return null;

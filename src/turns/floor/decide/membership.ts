@@ -2,12 +2,12 @@ import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { announceLoss, finish, resume } from './decision-builder.ts';
-import { stopWithSeat } from './asides.ts';
+import { stopWithSeat } from './background-runs.ts';
 import { facilitatorAnswered } from './control.ts';
 import { afterInterrupt, goOn } from './turns.ts';
 import { gate } from '../gate.ts';
 import type { Floor } from '../floor.ts';
-import { asideOf, findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
+import { findBackgroundRun, findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
@@ -127,10 +127,10 @@ export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refus
 export function remove(decision: DecisionBuilder, { agent, by }: CommandOf<'remove'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
-  const aside = asideOf(decision.floor, agent);
+  const backgroundRun = findBackgroundRun(decision.floor, agent);
   const isIdle = findTurn(decision.floor, agent) === null && seat.status !== 'QUEUED' && !seat.assigned;
-  if (isIdle && aside === undefined) return 'already';
-  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'removed' });
+  if (isIdle && backgroundRun === undefined) return 'already';
+  if (backgroundRun !== undefined) stopWithSeat(decision, backgroundRun, { by, why: 'removed' });
   takeOut(decision, agent);
   goOn(decision);
   return null;
@@ -151,8 +151,8 @@ export function disable(decision: DecisionBuilder, command: CommandOf<'disable'>
   if (seat === undefined) return 'not-seated';
   if (seat.disabled) return 'already';
   decision.record({ type: 'seatMarked', agent, mark: 'disabled', on: true, by });
-  const aside = asideOf(decision.floor, agent);
-  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'disabled' });
+  const backgroundRun = findBackgroundRun(decision.floor, agent);
+  if (backgroundRun !== undefined) stopWithSeat(decision, backgroundRun, { by, why: 'disabled' });
   const turn = findTurn(decision.floor, agent);
   if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'DISABLED', to: 'OFFLINE' });
   else if (seat.status !== 'OFFLINE')
@@ -212,8 +212,8 @@ function isSame(a: unknown, b: unknown): boolean {
 /** Removes a seat. Does not grant the floor, because the next speaker may be removed too. */
 function drop(decision: DecisionBuilder, agent: SeatSettings['agent']): void {
   const before = seatOf(decision.floor, agent);
-  const aside = asideOf(decision.floor, agent);
-  if (aside !== undefined) stopWithSeat(decision, aside, { by: null, why: 'unconfigured' });
+  const backgroundRun = findBackgroundRun(decision.floor, agent);
+  if (backgroundRun !== undefined) stopWithSeat(decision, backgroundRun, { by: null, why: 'unconfigured' });
   if (before.status !== 'OFFLINE') {
     if (before.status !== 'IDLE' || before.assigned) takeOut(decision, agent);
     decision.record({

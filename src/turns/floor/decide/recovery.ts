@@ -2,7 +2,7 @@ import type { CommandOf } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import { openQuestion, seatOf, turnOf, turnsOf, waitOf } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { tellRequest } from './asides.ts';
+import { tellRequest } from './background-runs.ts';
 import { announceLoss, dropFacilitation, finish, tellAnswer } from './decision-builder.ts';
 import { comeBack } from './membership.ts';
 import { dispatch, goOn } from './turns.ts';
@@ -53,9 +53,9 @@ export function disconnect(decision: DecisionBuilder): Refusal | null {
  * Delays the deadlines by the `ms` for which Conch's process was suspended, because it received no messages meanwhile.
  */
 export function standstill(decision: DecisionBuilder, { ms }: CommandOf<'standstill'>): Refusal | null {
-  const { turn, parked, facilitation, exchange, asides = [] } = decision.floor;
+  const { turn, parked, facilitation, exchange, asides: backgroundRuns = [] } = decision.floor;
   const isQuiet = turn === null && parked.length === 0 && facilitation === null;
-  if (isQuiet && exchange === null && asides.length === 0) return 'already';
+  if (isQuiet && exchange === null && backgroundRuns.length === 0) return 'already';
   const isExtended = turnsOf(decision.floor).some(({ extendedTo }) => extendedTo !== undefined);
   decision.record({ type: 'stoodStill', ms, ...(isExtended ? { extensions: true } : {}) });
   return null;

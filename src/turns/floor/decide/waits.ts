@@ -3,12 +3,30 @@ import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { resume, tellAnswer } from './decision-builder.ts';
-import { UNSHOWN, answerAside, decidedBeside, namedAs, questionOf, shownAside, tellRequest } from './asides.ts';
+import {
+  UNSHOWN,
+  decideBackgroundRequest,
+  runDeciderAnswer,
+  namedAs,
+  questionOf,
+  showBackgroundRequest,
+  tellRequest,
+} from './background-runs.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch, goOn } from './turns.ts';
 import type { Turn } from '../floor.ts';
 import { gate } from '../gate.ts';
-import { askOf, asideOf, findSeat, findTurn, isAnswerTo, openQuestion, seatOf, turnOf, waitOf } from '../seats.ts';
+import {
+  askOf,
+  findBackgroundRun,
+  findSeat,
+  findTurn,
+  isAnswerTo,
+  openQuestion,
+  seatOf,
+  turnOf,
+  waitOf,
+} from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
@@ -123,7 +141,7 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   const { decided } = command;
   const by = decided?.by ?? agent;
   decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), choice: null, by });
-  tellAnswer(decision, asked, { agent, ...decidedBeside(decided) });
+  tellAnswer(decision, asked, { agent, ...runDeciderAnswer(decided) });
   goOnAfter(decision, agent);
   return null;
 }
@@ -132,7 +150,7 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
 export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
-  if (turn === null || asked === null || !isAnswerTo(asked, command)) return shownAside(decision, command);
+  if (turn === null || asked === null || !isAnswerTo(asked, command)) return showBackgroundRequest(decision, command);
   if (command.why !== undefined) {
     decideQuestion(decision, UNSHOWN);
     tellAnswer(decision, asked, { agent: turn.agent, ...UNSHOWN, reason: command.why });
@@ -148,7 +166,7 @@ export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): R
 export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
-  if (turn === null || asked === null || !isAnswerTo(asked, command)) return answerAside(decision, command);
+  if (turn === null || asked === null || !isAnswerTo(asked, command)) return decideBackgroundRequest(decision, command);
   if (command.choice === 'allow' && !asked.shown) return 'not-shown';
   const { choice, by, reason, always, name = by } = command;
   const more = defined({ reason, always });
@@ -159,14 +177,14 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
 
 /** Adds the outcome of an allowed tool call to the announcement that the call was allowed. */
 export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refusal | null {
-  const { agent, approval, callOutcome, aside } = command;
+  const { agent, approval, callOutcome, aside: isBackground } = command;
   const turn = findTurn(decision.floor, agent);
   const ofTurn = [...(turn?.alsoAllowed ?? []), ...(turn?.allowed === undefined ? [] : [turn.allowed])];
-  const known = aside === true ? (asideOf(decision.floor, agent)?.allowed ?? []) : ofTurn;
+  const known = isBackground === true ? (findBackgroundRun(decision.floor, agent)?.allowed ?? []) : ofTurn;
   const allowed = known.find((call) => call.approval === approval);
   if (allowed === undefined) return 'stale-question';
-  const beside = aside === true ? { aside } : {};
-  decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, ...beside, callOutcome });
+  const backgroundMark = isBackground === true ? { aside: isBackground } : {};
+  decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, ...backgroundMark, callOutcome });
   return null;
 }
 

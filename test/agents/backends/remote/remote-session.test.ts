@@ -5,7 +5,7 @@ import { addAgentToken, revokeAgentToken } from '../../../../src/agents/backends
 import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, speak, until } from './remote-rig.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
-import { besideOf } from '../../../../src/turns/floor/seats.ts';
+import { backgroundSessionIdOf } from '../../../../src/turns/floor/seats.ts';
 import type { Answering, RemoteRig } from './remote-rig.ts';
 
 const END = { stopReason: 'end_turn' } as const;
@@ -129,7 +129,7 @@ describe('a connected agent', () => {
     revokeAgentToken(rig.dataDir, 'dev');
     const token = addAgentToken(rig.dataDir, 'dev', { at: 0, channels: [SEAT.channel] });
     await connect(echo, {}, { ...rig, token });
-    const { over } = begin(await open(rig, besideOf(SEAT.channel)), 'Build it');
+    const { over } = begin(await open(rig, backgroundSessionIdOf(SEAT.channel)), 'Build it');
     expect(await over).toEqual({ how: 'completed' });
   });
 

@@ -1,8 +1,8 @@
-import type { CommandOf, DecidedBeside } from '../command.ts';
+import type { CommandOf, RunDecider } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
-import type { Aside } from '../floor.ts';
-import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, restartedAsking } from '../seats.ts';
+import type { BackgroundRun } from '../floor.ts';
+import { BACKGROUND_RUN_END_WORDS, findAskingRun, findBackgroundRun, findSeat, restartedAsking } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';
 import type { Instant } from '../../../lib/time.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
@@ -13,8 +13,11 @@ import { defined } from '../../../lib/defined.ts';
 /**
  * Begins a background run. Refuses it if the agent has one. Stops it at once if the agent is disabled or has no seat.
  */
-export function beginAside(decision: DecisionBuilder, { agent, run, what }: CommandOf<'beginAside'>): Refusal | null {
-  if (asideOf(decision.floor, agent) !== undefined) return 'already';
+export function beginBackgroundRun(
+  decision: DecisionBuilder,
+  { agent, run, what }: CommandOf<'beginAside'>,
+): Refusal | null {
+  if (findBackgroundRun(decision.floor, agent) !== undefined) return 'already';
   decision.record({ type: 'asideBegun', agent, run });
   if (findSeat(decision.floor, agent)?.disabled !== false) {
     stopWithSeat(decision, { agent, run }, { by: null, why: 'unseated' });
@@ -25,22 +28,25 @@ export function beginAside(decision: DecisionBuilder, { agent, run, what }: Comm
 }
 
 /** Announces the state of a background run. `failed`: the run waits until people retry or discard it. */
-export function tellAside(decision: DecisionBuilder, { agent, run, what, failed }: CommandOf<'tellAside'>): null {
+export function announceBackgroundRun(
+  decision: DecisionBuilder,
+  { agent, run, what, failed }: CommandOf<'tellAside'>,
+): null {
   const more = defined({ run, failed });
   decision.announce({ kind: 'aside', agent, what, ...more });
   return null;
 }
 
 /** Opens the request of a background run. Denies the request at once if nobody can be asked. */
-export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside'>): Refusal | null {
+export function openBackgroundRequest(decision: DecisionBuilder, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, unaskable, until } = command;
-  const aside = asideOf(decision.floor, agent);
-  if (aside === undefined) return 'not-waiting';
-  if (aside.question !== undefined) return stayAsking(decision, aside.question, command);
+  const backgroundRun = findBackgroundRun(decision.floor, agent);
+  if (backgroundRun === undefined) return 'not-waiting';
+  if (backgroundRun.question !== undefined) return stayAsking(decision, backgroundRun.question, command);
   const question = questionOf(decision, command);
   decision.record({ type: 'asideAsked', agent, question, ...(until === null ? {} : { until }) });
   if (unaskable === undefined) tellRequest(decision, { agent, question, until });
-  else rejectAside(decision, question.question, unaskable);
+  else rejectBackgroundRequest(decision, question.question, unaskable);
   return null;
 }
 
@@ -80,17 +86,20 @@ export function questionOf(
 }
 
 /** Closes the request of a background run without an answer. For a failed run, announces that the run is retried. */
-export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'withdrawAside'>): Refusal | null {
+export function withdrawBackgroundRequest(
+  decision: DecisionBuilder,
+  command: CommandOf<'withdrawAside'>,
+): Refusal | null {
   const { agent, decided } = command;
-  const aside = asideOf(decision.floor, agent);
-  if (aside?.failed === true) {
-    const of = defined({ run: aside.run });
+  const backgroundRun = findBackgroundRun(decision.floor, agent);
+  if (backgroundRun?.failed === true) {
+    const of = defined({ run: backgroundRun.run });
     decision.announce({ kind: 'aside', agent, what: 'is retried', ...of, failed: false });
   }
-  const asked = aside?.question;
-  if (asked === undefined) return aside?.failed === true ? null : 'stale-question';
+  const asked = backgroundRun?.question;
+  if (asked === undefined) return backgroundRun?.failed === true ? null : 'stale-question';
   decision.record({ type: 'asideAnswered', agent, ...namedAs(asked), choice: null, by: decided?.by ?? agent });
-  tellAnswer(decision, asked, { agent, aside: true, ...decidedBeside(decided) });
+  tellAnswer(decision, asked, { agent, aside: true, ...runDeciderAnswer(decided) });
   return null;
 }
 
@@ -98,7 +107,7 @@ export function withdrawAside(decision: DecisionBuilder, command: CommandOf<'wit
  * The fields of the announcement that a request was closed without an answer. `decided`: the person who continued or
  * completed the run.
  */
-export function decidedBeside(decided: DecidedBeside | undefined): Pick<AnsweredNotice, 'choice' | 'by' | 'completes'> {
+export function runDeciderAnswer(decided: RunDecider | undefined): Pick<AnsweredNotice, 'choice' | 'by' | 'completes'> {
   if (decided === undefined) return { choice: null, by: null };
   return { choice: 'allow', by: decided.name, ...(decided.completes === true ? { completes: true } : {}) };
 }
@@ -106,27 +115,40 @@ export function decidedBeside(decided: DecidedBeside | undefined): Pick<Answered
 type Stopped = Pick<FactOf<'asideStopped'>, 'by' | 'why'>;
 
 /** Stops a background run and closes its open request. `stopped.why`: set if the agent's seat is the reason. */
-export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, stopped: Stopped): void {
+export function stopBackgroundRun(
+  decision: DecisionBuilder,
+  { agent, question }: BackgroundRun,
+  stopped: Stopped,
+): void {
   if (question !== undefined) tellAnswer(decision, question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideStopped', agent, ...stopped });
 }
 
 /** Stops a background run because of its agent's seat, such as a disabled one, and announces the reason. */
-export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
-  stopAside(decision, aside, stopped);
-  const of = defined({ run: aside.run });
-  decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}`, ...of });
+export function stopWithSeat(
+  decision: DecisionBuilder,
+  backgroundRun: BackgroundRun,
+  stopped: Required<Stopped>,
+): void {
+  stopBackgroundRun(decision, backgroundRun, stopped);
+  const of = defined({ run: backgroundRun.run });
+  decision.announce({
+    kind: 'aside',
+    agent: backgroundRun.agent,
+    what: `was stopped: ${BACKGROUND_RUN_END_WORDS[stopped.why]}`,
+    ...of,
+  });
 }
 
 /** Ends a background run and announces the end. */
-export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside'>): Refusal | null {
+export function endBackgroundRun(decision: DecisionBuilder, command: CommandOf<'endAside'>): Refusal | null {
   const { agent, what, report } = command;
-  const aside = asideOf(decision.floor, agent);
-  if (aside === undefined) return 'not-waiting';
-  if (aside.question !== undefined)
-    tellAnswer(decision, aside.question, { agent, aside: true, choice: null, by: null });
+  const backgroundRun = findBackgroundRun(decision.floor, agent);
+  if (backgroundRun === undefined) return 'not-waiting';
+  if (backgroundRun.question !== undefined)
+    tellAnswer(decision, backgroundRun.question, { agent, aside: true, choice: null, by: null });
   decision.record({ type: 'asideEnded', agent, ...defined({ report }) });
-  decision.announce({ kind: 'aside', agent, what, ...defined({ run: aside.run }) });
+  decision.announce({ kind: 'aside', agent, what, ...defined({ run: backgroundRun.run }) });
   reportAll(decision);
   return null;
 }
@@ -138,27 +160,27 @@ export const UNSHOWN = { choice: 'reject', by: null } as const;
  * Marks a background run's request as shown. With `why`, the channel cannot show it: denies the request. Refuses an
  * unknown request.
  */
-export function shownAside(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
+export function showBackgroundRequest(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { question, why } = command;
-  const aside = asideAsking(decision.floor, command);
-  if (aside === undefined) return 'stale-question';
+  const backgroundRun = findAskingRun(decision.floor, command);
+  if (backgroundRun === undefined) return 'stale-question';
   if (why !== undefined) {
     closeQuestion(decision, question, UNSHOWN);
-    tellAnswer(decision, aside.question, { agent: aside.agent, aside: true, ...UNSHOWN, reason: why });
-  } else if (aside.question.shown) return 'already';
-  else decision.record({ type: 'asideShown', agent: aside.agent, question });
+    tellAnswer(decision, backgroundRun.question, { agent: backgroundRun.agent, aside: true, ...UNSHOWN, reason: why });
+  } else if (backgroundRun.question.shown) return 'already';
+  else decision.record({ type: 'asideShown', agent: backgroundRun.agent, question });
   return null;
 }
 
 /** Applies an operator's decision to the request of a background run. */
-export function answerAside(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
+export function decideBackgroundRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { question, choice, by, reason, always, name = by } = command;
-  const aside = asideAsking(decision.floor, command);
-  if (aside === undefined) return 'stale-question';
-  if (choice === 'allow' && !aside.question.shown) return 'not-shown';
+  const backgroundRun = findAskingRun(decision.floor, command);
+  if (backgroundRun === undefined) return 'stale-question';
+  if (choice === 'allow' && !backgroundRun.question.shown) return 'not-shown';
   const more = defined({ reason, always });
   closeQuestion(decision, question, { choice, by, ...more });
-  tellAnswer(decision, aside.question, { agent: aside.agent, aside: true, choice, by: name, ...more });
+  tellAnswer(decision, backgroundRun.question, { agent: backgroundRun.agent, aside: true, choice, by: name, ...more });
   return null;
 }
 
@@ -167,9 +189,10 @@ export function namedAs({ question, key }: Question): Pick<Question, 'question' 
   return { question, ...defined({ key }) };
 }
 
-function rejectAside(decision: DecisionBuilder, question: number, why: string): void {
-  const aside = asideAsking(decision.floor, { question });
-  if (aside !== undefined) decision.announce({ kind: 'unasked', agent: aside.agent, title: aside.question.title, why });
+function rejectBackgroundRequest(decision: DecisionBuilder, question: number, why: string): void {
+  const backgroundRun = findAskingRun(decision.floor, { question });
+  if (backgroundRun !== undefined)
+    decision.announce({ kind: 'unasked', agent: backgroundRun.agent, title: backgroundRun.question.title, why });
   closeQuestion(decision, question, { choice: 'reject', by: null });
 }
 
@@ -178,9 +201,10 @@ function closeQuestion(
   number: number,
   answer: Pick<FactOf<'asideAnswered'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
 ): void {
-  const aside = asideAsking(decision.floor, { question: number });
-  if (aside === undefined) throw new Error(`impossible: nothing is asked as ${number} in ${decision.floor.channel}`);
-  const { agent, question } = aside;
+  const backgroundRun = findAskingRun(decision.floor, { question: number });
+  if (backgroundRun === undefined)
+    throw new Error(`impossible: nothing is asked as ${number} in ${decision.floor.channel}`);
+  const { agent, question } = backgroundRun;
   const of = defined({ approval: question.approval });
   decision.record({ type: 'asideAnswered', agent, ...namedAs(question), ...of, ...answer });
 }
