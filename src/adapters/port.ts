@@ -49,7 +49,7 @@ export type OutgoingPost = {
   readonly afterId: string | null;
   /** The epoch of the turn in which an agent wrote the text. 0: a background run's report. `null`: Conch's own text. */
   readonly epoch: number | null;
-  /** The id (`askedId`) of the question that this post shows, or shows a part of. */
+  /** The id (`requestPostId`) of the question that this post shows, or shows a part of. */
   readonly asks?: string;
   /** The thread to post in, where threads share the channel's floor. Absent: the channel itself. */
   readonly thread?: ChannelId;

@@ -21,7 +21,7 @@ import { connectsItself, toolRulesOf } from '../config/config.ts';
 import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { planOf, plansWord } from '../turns/channel-plan.ts';
-import type { KeptTexts } from '../turns/floor-store.ts';
+import type { StoredTexts } from '../turns/floor-store.ts';
 import { VARIABLE_FILES } from './runs/tool-judge.ts';
 import type { Plans } from '../turns/channel-plan.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
@@ -39,7 +39,7 @@ export type BackendsParts = {
   readonly timers: Timers;
   readonly log: Log;
   /** Stores the definitions of MCP servers' tools. */
-  readonly texts?: Pick<KeptTexts, 'recall' | 'remember'>;
+  readonly texts?: Pick<StoredTexts, 'recall' | 'remember'>;
   /** Logins at MCP servers; absent: no logins. */
   readonly logins?: ServerLogins;
   /**

@@ -3,7 +3,7 @@ import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
-import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
+import type { FloorStore, StoredTexts } from '../turns/floor-store.ts';
 import type { Log } from './log.ts';
 
 /** A check of the database that runs in another process. */
@@ -16,7 +16,7 @@ export type CheckUnderWay = {
 /** Dependencies of checks of the database. */
 export type BackgroundCheckParts = {
   readonly path: string;
-  readonly store: Pick<FloorStore, 'endedWell'> & { readonly keyValues: Pick<KeptTexts, 'recall' | 'remember'> };
+  readonly store: Pick<FloorStore, 'endedWell'> & { readonly keyValues: Pick<StoredTexts, 'recall' | 'remember'> };
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
@@ -107,7 +107,7 @@ export class BackgroundCheck {
 }
 
 /** The result of the last check of the database; `null` when there was none. */
-export function readLastCheck(texts: Pick<KeptTexts, 'recall'>): LastCheck | null {
+export function readLastCheck(texts: Pick<StoredTexts, 'recall'>): LastCheck | null {
   const kept = texts.recall(CHECKED.owner, CHECKED.name);
   return kept === null ? null : lastCheck.parse(JSON.parse(kept));
 }

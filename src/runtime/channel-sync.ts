@@ -6,7 +6,7 @@ import type { Command } from '../turns/floor/command.ts';
 import { compareOrder } from '../turns/floor/evolve.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { Applied, FloorStore, KeptTexts } from '../turns/floor-store.ts';
+import type { Applied, FloorStore, StoredTexts } from '../turns/floor-store.ts';
 import { KeyedQueue } from '../lib/keyed.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
@@ -17,7 +17,7 @@ type ChannelSyncPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
-  readonly store: Pick<FloorStore, 'lastSeen'> & { readonly keyValues: Pick<KeptTexts, 'remember' | 'recall'> };
+  readonly store: Pick<FloorStore, 'lastSeen'> & { readonly keyValues: Pick<StoredTexts, 'remember' | 'recall'> };
   /** Retries work while the disk is full or another process uses the database. Rejects with other errors. */
   readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly onBroken: (error: unknown) => void;
@@ -228,7 +228,7 @@ export class ChannelSync {
 }
 
 type SuspensionsPorts = {
-  readonly texts: Pick<KeptTexts, 'remember' | 'recall' | 'forget'>;
+  readonly texts: Pick<StoredTexts, 'remember' | 'recall' | 'forget'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor'>;
   readonly log: Log;
 };

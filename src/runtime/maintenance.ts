@@ -10,7 +10,7 @@ import type { Answer } from '../turns/commands/context.ts';
 import { floorMachine } from '../turns/floor-store.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { ChannelId, MessageId } from '../turns/floor/settings.ts';
-import { IN_WORDS, toldOf, turnsGiven } from '../turns/requesters.ts';
+import { IN_WORDS, factsAboutWork, turnsGivenMessages } from '../turns/requesters.ts';
 import type { Fact } from '../turns/floor/fact.ts';
 import type { RunFact } from '../work/runs/run-events.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
@@ -151,7 +151,7 @@ async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoEras
   const turns = new Map<ChannelId, ReadonlySet<string>>();
   const channels = person === null ? [store.message(id)?.channel ?? ''] : store.floors.keys();
   for (const channel of channels) {
-    turns.set(channel, turnsGiven(noted(store.floors.newest(channel), person), isMeant));
+    turns.set(channel, turnsGivenMessages(noted(store.floors.newest(channel), person), isMeant));
     await store.tables.write(() => undefined);
   }
   const stretches: TextStretch[] = [];
@@ -171,7 +171,7 @@ async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoEras
     await store.tables.write(() => undefined);
   }
   for (const [key, instants] of worked) {
-    const told = toldOf(store.floors.newest(key), (agent, at) => instants.has(`${agent} ${at}`));
+    const told = factsAboutWork(store.floors.newest(key), (agent, at) => instants.has(`${agent} ${at}`));
     stretches.push(...told.map((seq) => ({ machine: floorMachine.name, key, from: seq, upto: seq })));
     await store.tables.write(() => undefined);
   }

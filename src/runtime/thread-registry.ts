@@ -4,11 +4,11 @@ import { withPlaces } from '../config/config.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
-import type { FloorStore, KeptTexts } from '../turns/floor-store.ts';
+import type { FloorStore, StoredTexts } from '../turns/floor-store.ts';
 
 type ThreadsStore = Pick<FloorStore, 'lastSeen'> & {
   readonly floors: Pick<FloorStore['floors'], 'awake'>;
-  readonly keyValues: Pick<KeptTexts, 'remember' | 'remembered'>;
+  readonly keyValues: Pick<StoredTexts, 'remember' | 'remembered'>;
 };
 
 /** A thread at rest without messages for this time loses its floor at the next start. */

@@ -84,17 +84,17 @@ export function restOf(floor: Floor): string | null {
 /** About how many UTF-16 units of ids are hashed at once. */
 const PIECE = 65_536;
 
-type Made<Value> = WeakMap<object, WeakMap<object, Value>>;
+type CachedValues<Value> = WeakMap<object, WeakMap<object, Value>>;
 
-const SETTINGS: Made<FloorSettings> = new WeakMap();
-const SEATS: Made<readonly SeatSettings[]> = new WeakMap();
-const WORDS: Made<string> = new WeakMap();
+const SETTINGS: CachedValues<FloorSettings> = new WeakMap();
+const SEATS: CachedValues<readonly SeatSettings[]> = new WeakMap();
+const WORDS: CachedValues<string> = new WeakMap();
 
-function once<Value>(made: Made<Value>, [one, other]: readonly [object, object], make: () => Value): Value {
-  const ofOne = made.get(one) ?? new WeakMap<object, Value>();
-  made.set(one, ofOne);
-  const value = ofOne.get(other) ?? make();
-  ofOne.set(other, value);
+function once<Value>(cache: CachedValues<Value>, [first, second]: readonly [object, object], make: () => Value): Value {
+  const ofOne = cache.get(first) ?? new WeakMap<object, Value>();
+  cache.set(first, ofOne);
+  const value = ofOne.get(second) ?? make();
+  ofOne.set(second, value);
   return value;
 }
 

@@ -24,7 +24,7 @@ import { pricedMicros } from './floor/gate.ts';
 import type { ChannelId, MessageId, ModelUse } from './floor/settings.ts';
 import { restOf } from './channel-plan.ts';
 import { FLOOR_TEXTS } from './requesters.ts';
-import { writtenOf } from './text/split.ts';
+import { postTextsOf } from './text/split.ts';
 import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
 import type { InboxRow, JournalEntry, Line } from './view.ts';
@@ -51,7 +51,7 @@ export const floorMachine = {
   isCommand: isFloorCommand,
   texts: FLOOR_TEXTS,
   restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
-  ledger: bookedOf,
+  ledger: ledgerEntryOf,
   configs: {
     state: ['settings', 'configured.settings', 'configured.seats'],
     facts: {
@@ -93,7 +93,7 @@ export function floorUses({
       return asks && command.key === undefined ? { ...command, key: questionKeys() } : command;
     },
     inbox: { refusal: refusalOf, fate: fateOf },
-    outbox: { entries: (channel, effect) => owedBy(channel, effect, rendering) },
+    outbox: { entries: (channel, effect) => outboxEntriesOf(channel, effect, rendering) },
   };
 }
 
@@ -182,18 +182,18 @@ export class FloorStore extends SqliteStore {
 }
 
 /** The store's methods for texts that other parts of Conch store by name. */
-export type KeptTexts = Pick<FloorStore['keyValues'], 'remember' | 'forget' | 'recall' | 'remembered'>;
+export type StoredTexts = Pick<FloorStore['keyValues'], 'remember' | 'forget' | 'recall' | 'remembered'>;
 
-function bookedOf(fact: Fact): LedgerEntry | null {
+function ledgerEntryOf(fact: Fact): LedgerEntry | null {
   if (fact.type !== 'spent') return null;
   const { agent, tokens } = fact;
   const costMicros = pricedMicros(fact);
   const {
     requestedBy = null,
     run = null,
-    ...told
+    ...usage
   } = fact.use ?? { ...UNKNOWN_USE, source: costMicros === null ? 'unpriced' : 'estimated' };
-  return { agent, epoch: fact.epoch || null, tokens, costMicros, requestedBy, run, ...told };
+  return { agent, epoch: fact.epoch || null, tokens, costMicros, requestedBy, run, ...usage };
 }
 
 const UNKNOWN_USE: Pick<LedgerEntry, 'backend' | 'model' | 'input' | 'output' | 'cached' | 'outcome' | 'ms'> &
@@ -223,26 +223,26 @@ function fateOf(fact: Fact): { readonly message: string; readonly fate: unknown 
   return fact.type === 'messageRouted' ? { message: fact.id, fate: fact.fate } : null;
 }
 
-function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): readonly (NewEntry | Cancel)[] {
+function outboxEntriesOf(channel: ChannelId, effect: Effect, rendering: TextRendering): readonly (NewEntry | Cancel)[] {
   if (effect.type === 'cancel') {
     return [
       { type: 'cancel', channel, lane: `agent:${effect.agent}`, kinds: ['prompt', 'inject'], upto: effect.epoch },
     ];
   }
-  const debt: NewEntry = {
+  const entry: NewEntry = {
     type: 'add',
     lasting: isForPlatform(effect),
     channel,
     lane: laneOf(effect),
     effect: effect.type === 'post' ? { ...effect, text: '' } : effect,
-    ...writtenOf(channel, effect, rendering),
+    ...postTextsOf(channel, effect, rendering),
     kind: effect.type,
     epoch: 'epoch' in effect ? (effect.epoch ?? null) : null,
   };
-  return [debt];
+  return [entry];
 }
 
-type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
+type OutboxEffect = Exclude<Effect, { readonly type: 'cancel' }>;
 
 /**
  * Whether a platform delivers an effect. Effects for agents are not stored: after a start, the floor resumes its turn
@@ -252,7 +252,7 @@ export function isForPlatform({ type }: Effect): boolean {
   return type === 'post' || type === 'announce' || type === 'offer' || type === 'offerTrust' || type === 'receipt';
 }
 
-function laneOf(effect: Owed): string {
+function laneOf(effect: OutboxEffect): string {
   switch (effect.type) {
     case 'post':
     case 'announce':

@@ -14,7 +14,7 @@ import { isNewerEdit, isStale } from '../engine/port.ts';
 import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts';
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
-import type { Applied, FloorStore, KeptTexts } from './floor-store.ts';
+import type { Applied, FloorStore, StoredTexts } from './floor-store.ts';
 import type { InboxRow } from './view.ts';
 import { defined } from '../lib/defined.ts';
 import { cutOff } from './text/split.ts';
@@ -23,7 +23,7 @@ import { cutOff } from './text/split.ts';
 export type ManagerPorts = {
   readonly store: Pick<FloorStore, 'accept' | 'amend' | 'message' | 'recover'> & {
     readonly floors: Pick<FloorStore['floors'], 'apply' | 'awake' | 'due' | 'onChange' | 'resting' | 'state'>;
-    readonly keyValues: Pick<KeptTexts, 'forget' | 'recall' | 'remember'>;
+    readonly keyValues: Pick<StoredTexts, 'forget' | 'recall' | 'remember'>;
   };
   readonly clock: Clock;
   readonly timers: Timers;
@@ -47,22 +47,22 @@ export type Change = {
 };
 
 /** The posted text of a draft, and a promise for its storage. */
-export type Kept = { readonly text: string; readonly durable: Promise<void> };
+export type PostedDraft = { readonly text: string; readonly durable: Promise<void> };
 
 /** The most floors to which settings and seats are applied at once. */
-const AT_ONCE = 50;
+const MAX_CONCURRENT = 50;
 
 /** The longest delay before a failed deadline is tried again, in milliseconds. */
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 /**
  * The most edits and deletions that are kept until their message arrives. Most concern messages from before Conch
  * joined.
  */
-const EARLY_KEPT = 1_000;
+const MAX_EARLY_CHANGES = 1_000;
 
 /** The store has a bug when it still names a channel as due after this many ticks in a row that found nothing due. */
-const MOST_IN_VAIN = 3;
+const MAX_IDLE_TICKS = 3;
 
 /** The entry point of all floors. Keeps one alarm for the earliest deadline of all channels. */
 export class TurnManager {
@@ -80,7 +80,7 @@ export class TurnManager {
   #rang = false;
   #amended: Promise<void> = Promise.resolve();
   /** The last edit or deletion of each message that has not arrived yet. */
-  readonly #early = new BoundedMap<MessageId, MessageChange>(EARLY_KEPT);
+  readonly #early = new BoundedMap<MessageId, MessageChange>(MAX_EARLY_CHANGES);
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
@@ -91,7 +91,7 @@ export class TurnManager {
     this.#signs = new Signs(ports);
     this.#drafts = new ShownDrafts(ports);
     this.#plans = new KnownPlans(ports.store);
-    ports.store.floors.onChange(this.#told);
+    ports.store.floors.onChange(this.#onState);
   }
 
   /**
@@ -175,8 +175,8 @@ export class TurnManager {
    * command yet.
    */
   async bringBack(channels: readonly ChannelId[], plans: Pick<Plans, 'of'>): Promise<void> {
-    for (let from = 0; from < channels.length && this.#running; from += AT_ONCE) {
-      await Promise.all(channels.slice(from, from + AT_ONCE).map((channel) => this.#bringBack(channel, plans)));
+    for (let from = 0; from < channels.length && this.#running; from += MAX_CONCURRENT) {
+      await Promise.all(channels.slice(from, from + MAX_CONCURRENT).map((channel) => this.#bringBack(channel, plans)));
     }
   }
 
@@ -253,8 +253,8 @@ export class TurnManager {
     const { store } = this.#ports;
     const { id, channel } = change;
     const command = { type: change.change === 'edited' ? 'edit' : 'delete', id } as const;
-    const known = store.message(id);
-    if (known === null) {
+    const storedMessage = store.message(id);
+    if (storedMessage === null) {
       if (isNewerThan(change, this.#early.get(id))) this.#early.set(id, change);
       const amended = await store.amend(change);
       if (amended !== 'unknown') this.#early.delete(id);
@@ -262,8 +262,8 @@ export class TurnManager {
       return;
     }
     const amended = store.amend(change);
-    if (!isNewerEdit(change, known)) return void (await amended);
-    await (isUnread(change, known) ? amended : Promise.all([amended, this.apply(channel, command)]));
+    if (!isNewerEdit(change, storedMessage)) return void (await amended);
+    await (isUnread(change, storedMessage) ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
 
   async #bringBack(channel: ChannelId, plans: Pick<Plans, 'of'>): Promise<void> {
@@ -282,7 +282,13 @@ export class TurnManager {
     return applied;
   }
 
-  readonly #told = ({ key: channel, at, facts, state: floor, deadline }: StateChange<Floor, Fact, unknown>): void => {
+  readonly #onState = ({
+    key: channel,
+    at,
+    facts,
+    state: floor,
+    deadline,
+  }: StateChange<Floor, Fact, unknown>): void => {
     if (facts.every(({ type }) => type === 'actRefused')) return;
     this.#arm(deadline);
     this.#ports.changed({ channel, at, facts, floor });
@@ -292,7 +298,7 @@ export class TurnManager {
    * Posts the draft of the holder's turn before a person aborts or completes the turn's run, in the same commit. `text`
    * is the posted text; '' for none.
    */
-  keep(channel: ChannelId, agent: AgentId, by: string, completes = false): Kept {
+  keep(channel: ChannelId, agent: AgentId, by: string, completes = false): PostedDraft {
     const floor = this.#ports.store.floors.state(channel);
     const epoch = floor?.turn?.epoch ?? 0;
     const ending: Command = completes ? { type: 'completeTurn', agent, epoch, by } : { type: 'skip', agent, by };
@@ -327,11 +333,11 @@ export class TurnManager {
 
   /** Handles passed deadlines until only failed ones are left: more can pass while commits are written. */
   async #round(): Promise<void> {
-    const vain = new Map<ChannelId, number>();
+    const idleTicks = new Map<ChannelId, number>();
     for (;;) {
       const before = this.#ports.clock.now();
       const { keys: channels, next } = await this.#ports.store.floors.due(before);
-      const due = channels.filter((channel) => vain.get(channel) !== MOST_IN_VAIN);
+      const due = channels.filter((channel) => idleTicks.get(channel) !== MAX_IDLE_TICKS);
       if (due.length === 0 || !this.#running) return this.#arm(next);
       const failures = new Set<unknown>();
       const idle: ChannelId[] = [];
@@ -339,16 +345,16 @@ export class TurnManager {
         try {
           if (!(await this.#meet(channel, before))) idle.push(channel);
         } catch (error) {
-          vain.set(channel, MOST_IN_VAIN);
+          idleTicks.set(channel, MAX_IDLE_TICKS);
           failures.add(error);
         }
       };
       await Promise.all(due.map(meet));
-      const again = idle.length === 0 ? [] : (await this.#ports.store.floors.due(before)).keys;
+      const dueAgain = idle.length === 0 ? [] : (await this.#ports.store.floors.due(before)).keys;
       for (const channel of idle) {
-        const times = again.includes(channel) ? (vain.get(channel) ?? 0) + 1 : 0;
-        vain.set(channel, times);
-        if (times === MOST_IN_VAIN) failures.add(stillDue(channel, before));
+        const times = dueAgain.includes(channel) ? (idleTicks.get(channel) ?? 0) + 1 : 0;
+        idleTicks.set(channel, times);
+        if (times === MAX_IDLE_TICKS) failures.add(stillDue(channel, before));
       }
       for (const failure of failures) this.#unmet(failure);
     }
@@ -357,13 +363,13 @@ export class TurnManager {
   /** Resolves with `false` when the tick found nothing due: another command has moved the deadline. */
   async #meet(channel: ChannelId, before: Instant): Promise<boolean> {
     const { ok, state } = await this.apply(channel, { type: 'tick' });
-    const left = nextDeadline(state);
-    if (left !== null && left <= before) throw stillDue(channel, before);
+    const deadline = nextDeadline(state);
+    if (deadline !== null && deadline <= before) throw stillDue(channel, before);
     return ok;
   }
 
   #unmet(error: unknown): void {
-    this.#arm(this.#ports.clock.now() + AGAIN_MS);
+    this.#arm(this.#ports.clock.now() + RETRY_MS);
     this.#ports.failed(error);
   }
 }
@@ -386,12 +392,12 @@ class ShownDrafts {
    * Channels whose draft may be stored; not those with a draft from before a restart that was not read yet. Each stored
    * draft has its own object, so that the end of an earlier deletion does not remove the entry of a newer draft.
    */
-  readonly #kept = new Map<ChannelId, object>();
+  readonly #storedDrafts = new Map<ChannelId, object>();
   #running = true;
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
-    this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#storeShown());
   }
 
   shown(channel: ChannelId, draft: () => TurnDraft | null): void {
@@ -401,26 +407,26 @@ class ShownDrafts {
 
   take(channel: ChannelId, floor: Floor | null, command: Command, at: Instant): TurnDraft | null {
     const broken = floor === null ? null : breakOf(floor, command, at);
-    const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#keptDraft(channel, floor));
+    const draft = broken === null ? null : (this.#ports.takeDraft(channel) ?? this.#readStoredDraft(channel, floor));
     return draft !== null && broken === 'cut' ? { ...draft, text: cutOff(draft.text) } : draft;
   }
 
   /** The stored draft of the open turn, from before a restart. */
-  #keptDraft(channel: ChannelId, floor: Floor | null): TurnDraft | null {
-    const kept = this.#kept.has(channel) ? null : this.#ports.store.keyValues.recall(DRAFTS, channel);
-    if (kept === null) return null;
-    this.#kept.set(channel, {});
-    const { data: draft } = draftSchema.safeParse(JSON.parse(kept));
+  #readStoredDraft(channel: ChannelId, floor: Floor | null): TurnDraft | null {
+    const storedText = this.#storedDrafts.has(channel) ? null : this.#ports.store.keyValues.recall(DRAFTS, channel);
+    if (storedText === null) return null;
+    this.#storedDrafts.set(channel, {});
+    const { data: draft } = draftSchema.safeParse(JSON.parse(storedText));
     return draft !== undefined && draft.agent === floor?.turn?.agent && draft.epoch === floor.turn.epoch ? draft : null;
   }
 
-  #keepShown(): void {
+  #storeShown(): void {
     const { store, failed } = this.#ports;
     for (const [channel, draft] of this.#shown) {
       this.#shown.delete(channel);
       const shown = draft();
       if (shown === null) continue;
-      this.#kept.set(channel, {});
+      this.#storedDrafts.set(channel, {});
       store.keyValues.remember(DRAFTS, channel, JSON.stringify(shown)).catch((error: unknown) => {
         failed(error);
         if (this.#running) this.shown(channel, draft);
@@ -434,11 +440,12 @@ class ShownDrafts {
    */
   forget(channel: ChannelId, byItself: boolean): Promise<unknown> | null {
     this.#shown.delete(channel);
-    const kept = this.#kept.get(channel) ?? (byItself ? {} : null);
-    if (kept === null) return null;
+    const storedDraft = this.#storedDrafts.get(channel) ?? (byItself ? {} : null);
+    if (storedDraft === null) return null;
     // The draft stays known until it is deleted, so that no second post is made.
-    this.#kept.set(channel, kept);
-    const dropDraft = (): unknown => this.#kept.get(channel) === kept && this.#kept.delete(channel);
+    this.#storedDrafts.set(channel, storedDraft);
+    const dropDraft = (): unknown =>
+      this.#storedDrafts.get(channel) === storedDraft && this.#storedDrafts.delete(channel);
     return this.#ports.store.keyValues.forget(DRAFTS, channel).then(dropDraft);
   }
 
@@ -509,7 +516,7 @@ class KnownPlans {
    * plans. Deletes another stored hash.
    */
   async others(plans: Plans): Promise<readonly ChannelId[]> {
-    if (this.#areKnown(plans)) return [];
+    if (this.#areStored(plans)) return [];
     await this.#store.keyValues.forget(PLANS.owner, PLANS.name);
     const resting = this.#store.floors.resting();
     const all = plans.all();
@@ -518,12 +525,12 @@ class KnownPlans {
     return [...changed.map(({ id }) => id), ...removed];
   }
 
-  #areKnown({ word }: Plans): boolean {
+  #areStored({ word }: Plans): boolean {
     return word !== null && this.#store.keyValues.recall(PLANS.owner, PLANS.name) === word;
   }
 
   async settle(plans: Plans): Promise<void> {
-    if (plans.word === null || this.#areKnown(plans)) return;
+    if (plans.word === null || this.#areStored(plans)) return;
     await this.#store.keyValues.remember(PLANS.owner, PLANS.name, plans.word);
   }
 }

@@ -3,7 +3,7 @@ import type { Fact } from './floor/fact.ts';
 import type { Floor, Turn } from './floor/floor.ts';
 import { findTurn } from './floor/seats.ts';
 import type { AgentId, MessageId } from './floor/settings.ts';
-import { givenBy } from './view.ts';
+import { messagesGivenBy } from './view.ts';
 import type { JournalEntry } from './view.ts';
 import type { Instant } from '../lib/time.ts';
 
@@ -17,7 +17,7 @@ type RequesterSources = {
 };
 
 /** The most facts that are searched for the messages behind a turn that was granted without messages. */
-const LOOKED_AT = 1_000;
+const MAX_SEARCHED_FACTS = 1_000;
 
 /** The requester when no author is known. */
 const SOMEBODY: Requester = { id: '', name: 'somebody' };
@@ -29,21 +29,21 @@ const SOMEBODY: Requester = { id: '', name: 'somebody' };
  * earlier messages finds no grant or resume with messages, and stands for each unknown author.
  */
 export function requestersOf(floor: Floor | null, agent: AgentId, sources: RequesterSources): readonly Requester[] {
-  const found = [...givenTo(floor === null ? null : findTurn(floor, agent))];
+  const found = [...messagesGivenTo(floor === null ? null : findTurn(floor, agent))];
   let isOwn = found.length > 0;
   let looked = 0;
   for (const { fact } of sources.newest()) {
     // The messages of this turn are known, so facts up to its grant are skipped. If the grant had none, messages of
     // older facts count, too.
     if (isOwn && (fact.type !== 'turnGranted' || fact.agent !== agent)) continue;
-    if (isOwn && givenBy(fact).length > 0) return authorsOf(found, sources);
+    if (isOwn && messagesGivenBy(fact).length > 0) return authorsOf(found, sources);
     isOwn = false;
     looked += 1;
-    if (looked > LOOKED_AT) break;
+    if (looked > MAX_SEARCHED_FACTS) break;
     const isOperators = fact.type === 'usageReset' && (fact.why === 'operator' || fact.why === 'more');
     const isGranted = fact.type === 'prioritised' && fact.by === 'operator' && fact.agent === agent;
     if (isOperators || isGranted) return authorsOf(found, sources);
-    const messages = givenBy(fact);
+    const messages = messagesGivenBy(fact);
     found.unshift(...messages);
     // After a message given mid-turn or a continuation, the search goes on: the turn got other messages before.
     const isMore = fact.type === 'messageRouted' || fact.type === 'turnContinued';
@@ -53,7 +53,7 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
 }
 
 /** The messages that a turn's agent was given, answered or not; empty without a turn. */
-export function givenTo(turn: Turn | null): readonly MessageId[] {
+export function messagesGivenTo(turn: Turn | null): readonly MessageId[] {
   return turn === null ? [] : [...turn.answered, ...[...turn.given, ...turn.injecting].map(({ id }) => id)];
 }
 
@@ -61,7 +61,7 @@ export function givenTo(turn: Turn | null): readonly MessageId[] {
  * The turns that were given a message that `isMeant` accepts, each as agent and epoch with a space between. `newest`:
  * facts of the floor, newest first.
  */
-export function turnsGiven(
+export function turnsGivenMessages(
   newest: Iterable<{ readonly fact: Fact }>,
   isMeant: (message: MessageId) => boolean,
 ): ReadonlySet<string> {
@@ -70,19 +70,19 @@ export function turnsGiven(
    * Agents that got an accepted message mid-turn. The grants of these turns are older facts, so the loop meets them
    * later.
    */
-  const given = new Set<AgentId>();
+  const agentsReached = new Set<AgentId>();
   for (const { fact } of newest) {
-    const isGiven = givenBy(fact).some(isMeant);
-    if (fact.type === 'messageRouted' && fact.fate.state === 'delivered' && isGiven)
-      for (const agent of fact.fate.to) given.add(agent);
+    const hasMeantMessage = messagesGivenBy(fact).some(isMeant);
+    if (fact.type === 'messageRouted' && fact.fate.state === 'delivered' && hasMeantMessage)
+      for (const agent of fact.fate.to) agentsReached.add(agent);
     if (fact.type !== 'turnGranted' && fact.type !== 'turnResumed' && fact.type !== 'turnContinued') continue;
-    if (given.delete(fact.agent) || isGiven) found.add(`${fact.agent} ${fact.epoch}`);
+    if (agentsReached.delete(fact.agent) || hasMeantMessage) found.add(`${fact.agent} ${fact.epoch}`);
   }
   return found;
 }
 
 /** Fields with texts of a request, for erasing. */
-export const ASKED_TEXTS = [
+export const REQUEST_TEXTS = [
   'title',
   'detail',
   'about.call',
@@ -93,7 +93,7 @@ export const ASKED_TEXTS = [
   'about.form',
 ] as const;
 
-const QUESTION = [...ASKED_TEXTS, 'always.rule', 'always.words'];
+const QUESTION = [...REQUEST_TEXTS, 'always.rule', 'always.words'];
 
 /** Fields with texts of facts and with ids of people, for erasing. */
 export const FLOOR_TEXTS: FactFields = {
@@ -141,25 +141,25 @@ export const IN_WORDS = {
  * The sequence numbers of facts that describe work for which `isMeant` is true, and of the announced decisions about
  * requests of this work. `newest`: facts of the floor, newest first.
  */
-export function toldOf(
+export function factsAboutWork(
   newest: Iterable<Pick<JournalEntry, 'seq' | 'at' | 'fact'>>,
   isMeant: (agent: AgentId, at: Instant) => boolean,
 ): readonly number[] {
   const answers: { readonly seq: number; readonly question: number }[] = [];
-  const asked = new Set<number>();
+  const requestNumbers = new Set<number>();
   const found: number[] = [];
   for (const { seq, at, fact } of newest) {
     if (fact.type === 'announced' && fact.announcement.kind === 'answered')
       answers.push({ seq, question: fact.announcement.question });
-    const { agent, question = null } = tellingIn(fact) ?? {};
+    const { agent, question = null } = workIn(fact) ?? {};
     if (agent === undefined || !isMeant(agent, at)) continue;
     found.push(seq);
-    if (question !== null) asked.add(question);
+    if (question !== null) requestNumbers.add(question);
   }
-  return [...found, ...answers.filter(({ question }) => asked.has(question)).map(({ seq }) => seq)];
+  return [...found, ...answers.filter(({ question }) => requestNumbers.has(question)).map(({ seq }) => seq)];
 }
 
-function tellingIn(fact: Fact): { readonly agent: AgentId; readonly question?: number } | null {
+function workIn(fact: Fact): { readonly agent: AgentId; readonly question?: number } | null {
   switch (fact.type) {
     case 'turnWaited':
       return fact.wait.reason === 'approval' ? { agent: fact.agent, question: fact.wait.question.question } : null;

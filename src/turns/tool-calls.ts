@@ -160,16 +160,14 @@ export function isWanted(row: AuditRow, wanted: AuditWanted): boolean {
   return (
     (channel === undefined || row.channel === channel) &&
     (agent === undefined || row.agent === agent) &&
-    (decision === undefined ||
-      row.decision === decision ||
-      (decision === 'people' && ASKED_PEOPLE.has(row.decision))) &&
+    (decision === undefined || row.decision === decision || (decision === 'people' && FOR_PEOPLE.has(row.decision))) &&
     (outcome === undefined || endingOf(row) === outcome) &&
     (tool === undefined || row.tool.toLowerCase().includes(tool.toLowerCase())) &&
     (since === undefined || row.askedAt >= since)
   );
 }
 
-const ASKED_PEOPLE: ReadonlySet<CallDecision> = new Set(['once', 'always', 'denied-person', 'expired', 'void', 'open']);
+const FOR_PEOPLE: ReadonlySet<CallDecision> = new Set(['once', 'always', 'denied-person', 'expired', 'void', 'open']);
 
 /** How a call was decided. A denial with a reason and without a rule is "denied", not "denied by rule". */
 export function decisionWords(row: Pick<ToolCallRow, 'decision' | 'rule' | 'reason'>): string {

@@ -154,13 +154,13 @@ export function turnRecords(entries: readonly Pick<JournalEntry, 'at' | 'fact'>[
     const epoch = open.get(fact.agent);
     const record = epoch === undefined ? undefined : records.get(epoch);
     if (record === undefined) continue;
-    records.set(record.epoch, told(record, fact, at));
+    records.set(record.epoch, recordAfter(record, fact, at));
     if (fact.type === 'turnEnded') open.delete(fact.agent);
   }
   return [...records.values()];
 }
 
-function told(record: TurnRecord, fact: Fact, at: Instant): TurnRecord {
+function recordAfter(record: TurnRecord, fact: Fact, at: Instant): TurnRecord {
   switch (fact.type) {
     case 'said':
       return { ...record, said: record.said + 1 };
@@ -304,8 +304,8 @@ export function threadOf(
   let isBefore = line === null;
   for (const { fact } of newest) {
     if (isBefore) {
-      const given = givenBy(fact).at(-1);
-      if (given !== undefined) return messages.message(given)?.thread ?? null;
+      const messageId = messagesGivenBy(fact).at(-1);
+      if (messageId !== undefined) return messages.message(messageId)?.thread ?? null;
       if (fact.type === 'exchangeClosed' && fact.reason !== 'limit') return null;
     }
     isBefore ||= fact.type === 'said' && fact.line === line;
@@ -321,7 +321,7 @@ export function changesSeats(fact: Fact): boolean {
 }
 
 /** The messages that a fact gives to an agent to answer. */
-export function givenBy(fact: Fact): readonly MessageId[] {
+export function messagesGivenBy(fact: Fact): readonly MessageId[] {
   switch (fact.type) {
     case 'turnGranted':
     case 'turnResumed':
@@ -337,17 +337,8 @@ export function givenBy(fact: Fact): readonly MessageId[] {
 function lineOf({ fact, at }: JournalEntry, messages: MessageReader): Line | null {
   if (fact.type === 'said' || fact.type === 'reported') {
     const author = { kind: 'agent', id: fact.agent, name: fact.agent } as const;
-    const backgroundMark = fact.type === 'reported' ? { aside: true as const } : {};
-    return {
-      line: fact.line,
-      at,
-      author,
-      text: fact.text,
-      attachments: [],
-      message: null,
-      change: null,
-      ...backgroundMark,
-    };
+    const mark = fact.type === 'reported' ? { aside: true as const } : {};
+    return { line: fact.line, at, author, text: fact.text, attachments: [], message: null, change: null, ...mark };
   }
   if (fact.type !== 'messageRouted' && fact.type !== 'messageAmended') return null;
   const message = messages.message(fact.id);

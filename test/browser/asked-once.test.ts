@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import { completeTexts } from '../../src/config/announcements.ts';
-import { askedId } from '../../src/turns/floor/seats.ts';
+import { requestPostId } from '../../src/turns/floor/seats.ts';
 import type { Announcement } from '../../src/turns/floor/announcement.ts';
 import type { Question } from '../../src/turns/floor/settings.ts';
 import { Bot } from './bot.ts';
@@ -102,7 +102,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
   const post = (stage: Stage, here: string, asked: Question): Promise<string> => {
     const { shown: _shown, key: _key, ...said } = asked;
     const announcement = { kind: 'approval', agent: 'dev', ...said } as Announcement;
-    return stage.post(here, null, announcementText(announcement, TEXTS, (id) => id, 1) ?? '', askedId(asked));
+    return stage.post(here, null, announcementText(announcement, TEXTS, (id) => id, 1) ?? '', requestPostId(asked));
   };
   const seenOnce = async (page: Page, words: string): Promise<void> => {
     await expect.poll(() => page.evaluate(timesSeen, words), WITHIN).toBe(1);
@@ -133,7 +133,7 @@ describe.runIf(hasBrowser)('T69 a question', () => {
         const trust = { agent: 'qa', id: 'a1b2', folder: '/work/site', detail: '.mcp.json (12 bytes)', shown: true };
         const { shown: _shown, ...said } = trust;
         const text = announcementText({ kind: 'trust', ...said }, TEXTS, (id) => id, 1) ?? '';
-        await stage.post(here, null, text, askedId(trust));
+        await stage.post(here, null, text, requestPostId(trust));
         stage.show(here, { trust: [trust] });
         await seenOnce(page, '.mcp.json (12 bytes)');
         await expect.poll(() => page.evaluate(outOfSight, 'trust:qa a1b2'), WITHIN).toEqual([]);

@@ -123,7 +123,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a floor does not know that a restart took who asks',
     file: 'turns/floor/seats.ts',
-    find: "question: lasting === 'answer' ? restartedAsking(wait.question) : wait.question",
+    find: "question: lasting === 'answer' ? requestAfterRestart(wait.question) : wait.question",
     replace: 'question: wait.question',
   },
   {
@@ -255,7 +255,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'every line about the work of an agent beside the floor has one key',
     file: 'turns/floor/announcement.ts',
-    find: "`${told.run ?? ''}`, shortDigest(told.what)",
+    find: "`${notice.run ?? ''}`, shortDigest(notice.what)",
     replace: '',
   },
   {

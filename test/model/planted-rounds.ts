@@ -31,7 +31,7 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'a deadline that could not be written is not tried again',
     file: 'turns/manager.ts',
-    find: '    this.#arm(this.#ports.clock.now() + AGAIN_MS);\n',
+    find: '    this.#arm(this.#ports.clock.now() + RETRY_MS);\n',
     replace: '',
   },
   {
@@ -103,8 +103,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'ticks that standstills made idle count as a fault of the store',
     file: 'turns/manager.ts',
-    find: 'const times = again.includes(channel) ? (vain.get(channel) ?? 0) + 1 : 0;',
-    replace: 'const times = (vain.get(channel) ?? 0) + 1;',
+    find: 'const times = dueAgain.includes(channel) ? (idleTicks.get(channel) ?? 0) + 1 : 0;',
+    replace: 'const times = (idleTicks.get(channel) ?? 0) + 1;',
   },
   {
     name: 'a standstill of the process is told to no floor',

@@ -210,8 +210,8 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a grant forgets the held messages',
     file: 'decide/decision-builder.ts',
-    find: 'const messages = deliver(decision, agent, ready, asked);',
-    replace: 'const messages = deliver(decision, agent, decision.unplaced, asked);',
+    find: 'const messages = deliver(decision, agent, ready, calledMessages);',
+    replace: 'const messages = deliver(decision, agent, decision.unplaced, calledMessages);',
   },
   {
     name: 'a message that the agent could not take is lost when its turn expires',
@@ -322,8 +322,8 @@ const ANSWERS: readonly Planted[] = [
     name: 'an injection that is reported late takes its message out of the prompt that holds it',
     near: 'mode inject',
     file: 'decide/turns.ts',
-    find: "const given = outcome === 'no-room' ? turn.given : turn.injecting;",
-    replace: 'const given = [...turn.given, ...turn.injecting];',
+    find: "const candidates = outcome === 'no-room' ? turn.given : turn.injecting;",
+    replace: 'const candidates = [...turn.given, ...turn.injecting];',
   },
   {
     name: 'what an agent took in before it waited is not heard of any more',
@@ -536,14 +536,14 @@ const ASKS: readonly Planted[] = [
     name: 'T15: an agent that was asked waits for its place in the queue',
     near: 'agents ask each other',
     file: 'next-speaker.ts',
-    find: 'if (asked !== null) return isGrantable(floor, asked) ?',
-    replace: "if (asked === '') return isGrantable(floor, asked) ?",
+    find: 'if (askedAgent !== null)\n    return isGrantable(floor, askedAgent) ?',
+    replace: "if (askedAgent === '')\n    return isGrantable(floor, askedAgent) ?",
   },
   {
     name: 'T15: going on after an answer costs no turn',
     near: 'agents ask each other',
     file: 'decide/decision-builder.ts',
-    find: '(isAnsweredByPrograms || (asked !== null && missed.length === 0))',
+    find: '(isAnsweredByPrograms || (askedAgent !== null && missed.length === 0))',
     replace: 'isAnsweredByPrograms',
   },
 ];
@@ -674,22 +674,22 @@ const QUESTIONS: readonly Planted[] = [
     name: 'an answer counts for whatever is asked when it arrives',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return decideBackgroundRequest(decision, command);\n',
-    replace: '  if (turn === null || asked === null) return decideBackgroundRequest(decision, command);\n',
+    find: '  if (turn === null || openRequest === null || !isAnswerTo(openRequest, command))\n    return decideBackgroundRequest(decision, command);\n',
+    replace: '  if (turn === null || openRequest === null) return decideBackgroundRequest(decision, command);\n',
   },
   {
     name: 'an answer counts for any question of the same turn',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: '  if (turn === null || asked === null || !isAnswerTo(asked, command)) return decideBackgroundRequest(decision, command);\n',
+    find: '  if (turn === null || openRequest === null || !isAnswerTo(openRequest, command))\n    return decideBackgroundRequest(decision, command);\n',
     replace:
-      '  if (turn === null || asked === null || command.question > asked.question) return decideBackgroundRequest(decision, command);\n',
+      '  if (turn === null || openRequest === null || command.question > openRequest.question) return decideBackgroundRequest(decision, command);\n',
   },
   {
     name: 'the button is looked up by number alone',
     near: 'tools need a yes',
     file: 'seats.ts',
-    find: ' && (answer.key === undefined || answer.key === asked.key)',
+    find: ' && (answer.key === undefined || answer.key === request.key)',
     replace: '',
   },
   {
@@ -717,7 +717,7 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a yes is taken before the question is shown',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: "  if (command.choice === 'allow' && !asked.shown) return 'not-shown';\n",
+    find: "  if (command.choice === 'allow' && !openRequest.shown) return 'not-shown';\n",
     replace: '',
   },
   {
@@ -764,8 +764,8 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a question counts as shown when another one was',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: 'if (turn === null || asked === null || !isAnswerTo(asked, command)) return showBackgroundRequest',
-    replace: 'if (turn === null || asked === null) return showBackgroundRequest',
+    find: 'if (turn === null || openRequest === null || !isAnswerTo(openRequest, command))\n    return showBackgroundRequest',
+    replace: 'if (turn === null || openRequest === null) return showBackgroundRequest',
   },
   {
     name: 'a question that is taken back leaves its agent waiting',
@@ -791,7 +791,7 @@ const FOLDERS: readonly Planted[] = [
     name: 'an answer about files that were replaced counts for the new ones',
     near: 'folders are trusted',
     file: 'decide/trust.ts',
-    find: "  if (asked(decision, agent, id) === undefined) return 'stale-question';\n  close(",
+    find: "  if (findTrustQuestion(decision, agent, id) === undefined) return 'stale-question';\n  close(",
     replace:
       "  const open = decision.floor.trust?.find((each) => each.agent === agent);\n  if (open === undefined) return 'stale-question';\n  return close(decision, open, { choice, by }), null;\n  close(",
   },

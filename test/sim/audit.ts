@@ -3,7 +3,7 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Announcement } from '../../src/turns/floor/announcement.ts';
 import type { ReplayStep } from '../../src/engine/replay.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
-import { splitText, writtenOf } from '../../src/turns/text/split.ts';
+import { splitText, postTextsOf } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
 import { announcementText } from '../../src/turns/text/announcement-values.ts';
 import type { Cast } from './cast.ts';
@@ -178,7 +178,7 @@ function announced(channel: string, fact: Fact, textLimit: number): readonly str
   const words = (announcement: Announcement, _channel: string, repeat: number) =>
     announcementText(announcement, completeTexts({}), String, repeat);
   const effect = { ...fact, type: 'announce' } as const;
-  return writtenOf(channel, effect, { words, textLimit: () => textLimit }).texts.filter((text) => text !== null);
+  return postTextsOf(channel, effect, { words, textLimit: () => textLimit }).texts.filter((text) => text !== null);
 }
 
 function rowsOf(db: Database.Database, channel: string): readonly Row[] {

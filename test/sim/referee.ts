@@ -1,6 +1,6 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import { askOf, missedBy, nextDeadline, turnsOf, waitOf, openQuestion } from '../../src/turns/floor/seats.ts';
-import { givenBy } from '../../src/turns/view.ts';
+import { messagesGivenBy } from '../../src/turns/view.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
@@ -94,7 +94,7 @@ export class Referee {
   /** I7: a deleted message is given to no agent and kept for none. */
   #checkDeleted({ channel, facts, after }: Move): void {
     for (const fact of facts) {
-      for (const id of [...givenBy(fact), ...(fact.type === 'turnEnded' ? fact.returned : [])])
+      for (const id of [...messagesGivenBy(fact), ...(fact.type === 'turnEnded' ? fact.returned : [])])
         must('I7', !this.#deleted.has(id), () => `${id} was deleted in ${channel}, and is given by ${fact.type}`);
       if (fact.type === 'messageAmended' && fact.change === 'deleted') this.#deleted.add(fact.id);
     }

@@ -10,7 +10,7 @@ import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import { missedBy, turnsOf, waitOf } from '../../src/turns/floor/seats.ts';
 import type { AgentId, FloorSettings } from '../../src/turns/floor/settings.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
-import { givenBy } from '../../src/turns/view.ts';
+import { messagesGivenBy } from '../../src/turns/view.ts';
 import { createTime } from '../agents/time.ts';
 import { open, written } from '../engine/sqlite/fixture.ts';
 
@@ -230,7 +230,7 @@ function texts({ store, floor }: Play): readonly string[] {
 
 function assertChanged(play: Play, change: 'edited' | 'deleted', after: readonly Fact[]): void {
   const row = play.store.message(MESSAGE.id);
-  const given = after.filter((fact) => givenBy(fact).includes(MESSAGE.id)).map(({ type }) => type);
+  const given = after.filter((fact) => messagesGivenBy(fact).includes(MESSAGE.id)).map(({ type }) => type);
   const { floor } = play;
   const kept = [...floor.held, ...turnsOf(floor).flatMap((turn) => [...turn.given, ...missedBy(turn)])];
   assert(!kept.some(({ id }) => id === MESSAGE.id), 'it is kept for ever');

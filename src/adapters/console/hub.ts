@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
-import { openOn } from '../../turns/floor/seats.ts';
+import { requestsAndTrustOn } from '../../turns/floor/seats.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView, JournalEntry } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
@@ -297,7 +297,7 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
   const views = new Map(queries.awake().map((id) => [id, queries.view(id)]));
   return queries.channels().map(({ id, name, adapter }) => {
     const view = views.get(id) ?? null;
-    const [question = null] = view === null ? [] : openOn(view);
+    const [question = null] = view === null ? [] : requestsAndTrustOn(view);
     const asks = queries.crewAsks?.(id) ?? null;
     const crew = asks === null ? {} : { crew: asks };
     return { id, name, writable: adapter === 'console', holder: view?.holder?.agent ?? null, question, ...crew };

@@ -1,5 +1,5 @@
 import type { PostButton } from '../port.ts';
-import type { AgentId, AskedField } from '../../turns/floor/settings.ts';
+import type { AgentId, FormField } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { DISCARDED, forQuestion, forTurn, reviewQuestion } from '../../turns/drawn-for.ts';
 import { requestsOn } from '../../turns/floor/seats.ts';
@@ -12,7 +12,7 @@ import type { Effect } from '../../turns/floor/react.ts';
 import type { TrustQuestion } from '../../turns/floor/floor.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { defined } from '../../lib/defined.ts';
-import { valuesListed } from '../../turns/text/form.ts';
+import { parseList } from '../../turns/text/form.ts';
 
 /** One button: its label, its command line, and the question or turn that it was drawn for (`drawn-for.ts`). */
 export type CardButton = PostButton & {
@@ -30,7 +30,7 @@ export type CardButton = PostButton & {
  */
 export type ButtonOpens =
   | { readonly what: 'rules'; readonly of: readonly { readonly words: string; readonly line: string }[] }
-  | { readonly what: 'form'; readonly of: readonly AskedField[] }
+  | { readonly what: 'form'; readonly of: readonly FormField[] }
   | { readonly what: 'reason' }
   | { readonly what: 'input' };
 
@@ -368,8 +368,8 @@ function ruleText({ rule, words }: { readonly rule: string; readonly words: stri
 type FormLimits = { readonly fields: number; readonly options: number; readonly valueLength: number };
 
 /** Returns whether a platform can draw the form. */
-export function isDrawable(fields: readonly AskedField[], limits: FormLimits): boolean {
-  const fits = ({ options }: AskedField): boolean =>
+export function isDrawable(fields: readonly FormField[], limits: FormLimits): boolean {
+  const fits = ({ options }: FormField): boolean =>
     options.length <= limits.options &&
     new Set(options.map(({ value }) => value)).size === options.length &&
     options.every(({ value }) => value !== '' && value.length <= limits.valueLength);
@@ -378,7 +378,7 @@ export function isDrawable(fields: readonly AskedField[], limits: FormLimits): b
 
 /** How a form's field is drawn: as a choice among options, or as a text or number of at most `longest` UTF-16 units. */
 export type Control =
-  | { readonly what: 'choice'; readonly options: AskedField['options']; readonly initial: readonly string[] }
+  | { readonly what: 'choice'; readonly options: FormField['options']; readonly initial: readonly string[] }
   | { readonly what: 'text' | 'number'; readonly longest: number; readonly isLong: boolean; readonly initial: string };
 
 /**
@@ -393,12 +393,12 @@ const YES_OR_NO = [
 ];
 
 /** Returns how a form's field is drawn on Discord and Slack. */
-export function controlOf({ kind, options, most, format, initial = '' }: AskedField): Control {
+export function controlOf({ kind, options, most, format, initial = '' }: FormField): Control {
   if (kind === 'boolean' || options.length > 0)
     return {
       what: 'choice',
       options: kind === 'boolean' ? YES_OR_NO : options,
-      initial: kind === 'some' ? valuesListed(initial) : [initial],
+      initial: kind === 'some' ? parseList(initial) : [initial],
     };
   const longest = Math.max(1, Math.min((kind === 'text' ? most : undefined) ?? LONGEST_FIELD, LONGEST_FIELD));
   const isLong = kind === 'text' && format === undefined && longest > SHORT_TEXT;

@@ -1,6 +1,6 @@
 import { deliveryBackoffMs } from '../../engine/outbox-delivery.ts';
 import type { Carrier } from '../../engine/outbox-delivery.ts';
-import { askedId } from '../../turns/floor/seats.ts';
+import { requestPostId } from '../../turns/floor/seats.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { ChannelId, AgentId } from '../../turns/floor/settings.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
@@ -391,7 +391,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
     text: ports.clean(row.text ?? ''),
     afterId: row.afterId,
     epoch: isSpeech ? effect.epoch : null,
-    ...(announcement !== null && isQuestion(announcement) ? { asks: askedId(announcement) } : {}),
+    ...(announcement !== null && isQuestion(announcement) ? { asks: requestPostId(announcement) } : {}),
     ...(thread === null ? {} : { thread }),
     ...(buttons.length === 0 ? {} : { buttons }),
   };

@@ -4,7 +4,7 @@ import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { willPass } from '../../engine/errors.ts';
-import type { KeptTexts } from '../../turns/floor-store.ts';
+import type { StoredTexts } from '../../turns/floor-store.ts';
 import type { ChatAdapter } from '../port.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 
@@ -33,7 +33,7 @@ const RESOLVED = '✅ Conch can write again.';
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;
   readonly #ending = new AbortController();
-  #texts: Pick<KeptTexts, 'remember'> | null = null;
+  #texts: Pick<StoredTexts, 'remember'> | null = null;
   #stuck: Stuck | null = null;
 
   constructor(ports: StoreHealthPorts) {
@@ -46,7 +46,7 @@ export class StoreHealth {
   }
 
   /** Sets the store that gets the test writes. */
-  watch(texts: Pick<KeptTexts, 'remember'>): void {
+  watch(texts: Pick<StoredTexts, 'remember'>): void {
     this.#texts = texts;
   }
 
@@ -63,7 +63,7 @@ export class StoreHealth {
     this.#ending.abort();
   }
 
-  async #retryWrite(texts: Pick<KeptTexts, 'remember'>, warnings: readonly Promise<Warning | null>[]): Promise<void> {
+  async #retryWrite(texts: Pick<StoredTexts, 'remember'>, warnings: readonly Promise<Warning | null>[]): Promise<void> {
     const { timers, log } = this.#ports;
     const { signal } = this.#ending;
     const judge = ({ error }: { readonly error: unknown }) => (willPass(error) ? 'again' : 'give-up');

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { retry } from '../../lib/retry.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { ChannelId, AskedField } from '../../turns/floor/settings.ts';
+import type { ChannelId, FormField } from '../../turns/floor/settings.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import { requestsOn } from '../../turns/floor/seats.ts';
 import { formNote } from '../../turns/text/words.ts';
@@ -254,8 +254,8 @@ async function completionsFor(ports: InteractionPorts, interaction: Interaction)
     return message === null ? [] : [{ id: message, summary: `${author.name}: ${excerpt(text)}` }];
   });
   const view = where === null ? null : ports.queries.view(where.channel);
-  const asked = view === null ? [] : requestsOn(view);
-  return choicesFor(given.data, { agents: ports.queries.agents(), messages, asked });
+  const requests = view === null ? [] : requestsOn(view);
+  return choicesFor(given.data, { agents: ports.queries.agents(), messages, requests });
 }
 
 async function show(ports: InteractionPorts, interaction: Interaction, answer: Shown): Promise<void> {
@@ -388,7 +388,7 @@ type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<s
 /** Returns the form of a question; `null` when Discord cannot draw the fields. */
 function formModal(
   button: PressedButton,
-  form: { readonly note: string; readonly fields: readonly AskedField[] },
+  form: { readonly note: string; readonly fields: readonly FormField[] },
   sent: SentForm | null,
 ): object | null {
   const { note, fields } = form;
@@ -447,7 +447,7 @@ function modalOf({ line, drawnFor }: PressedButton, shown: object): object {
   return { custom_id: customId({ line, drawnFor }), ...shown };
 }
 
-function drawField(field: AskedField, sent: SentForm | null): object {
+function drawField(field: FormField, sent: SentForm | null): object {
   const { name, label } = field;
   const wrong = sent?.wrong[name];
   const hint = cutTo(wrong === undefined ? fieldHint(field) : `⚠ ${wrong}`, TEXT_LENGTH);
@@ -460,7 +460,7 @@ function drawField(field: AskedField, sent: SentForm | null): object {
 }
 
 function textInput(
-  { name, required }: AskedField,
+  { name, required }: FormField,
   { longest, isLong }: Exclude<Control, { what: 'choice' }>,
   [before = '']: readonly string[],
 ): object {
@@ -470,8 +470,8 @@ function textInput(
 }
 
 function menu(
-  { name, kind, required, least, most }: AskedField,
-  choices: AskedField['options'],
+  { name, kind, required, least, most }: FormField,
+  choices: FormField['options'],
   given: readonly string[],
 ): object {
   const count = Math.max(1, Math.min(kind === 'some' ? (most ?? choices.length) : 1, choices.length));

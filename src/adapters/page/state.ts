@@ -1,6 +1,6 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { Signal } from '@preact/signals';
-import { openOn } from '../../turns/floor/seats.ts';
+import { requestsAndTrustOn } from '../../turns/floor/seats.ts';
 import type { OpenRequest } from '../../turns/floor/seats.ts';
 import type { JournalEntry } from '../../turns/view.ts';
 import type { AgentEntry, ChannelEntry, ChatMessage, PageState, ServerFrame } from '../console/protocol.ts';
@@ -60,7 +60,7 @@ export const openQuestions = computed<readonly OpenQuestion[]>(() =>
   channels.value
     .flatMap((entry) => {
       const floor = entry.id === channel.value ? view.value : null;
-      const open = floor !== null ? openOn(floor) : entry.question === null ? [] : [entry.question];
+      const open = floor !== null ? requestsAndTrustOn(floor) : entry.question === null ? [] : [entry.question];
       return open.map((one) => ({ ...one, channel: entry }));
     })
     .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),

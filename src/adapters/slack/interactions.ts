@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ChannelId, AskedField } from '../../turns/floor/settings.ts';
+import type { ChannelId, FormField } from '../../turns/floor/settings.ts';
 import { floorAt } from './parse-message.ts';
 import type { SlackLocation } from './parse-message.ts';
 import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf, obey, toldInTime } from './commands.ts';
@@ -18,7 +18,7 @@ import { excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import { readDrawnFor } from '../../turns/drawn-for.ts';
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/policies.ts';
-import { askedWith } from '../../turns/floor/seats.ts';
+import { requestByKey } from '../../turns/floor/seats.ts';
 import { fieldHint, formWords } from '../../turns/text/form.ts';
 import type { FilledForm } from '../../turns/text/form.ts';
 import { formNote } from '../../turns/text/words.ts';
@@ -264,7 +264,7 @@ function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): For
 function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
   const view = queries.view(floor);
   const drawnFor = readDrawnFor(meant.drawnFor);
-  const asked = view === null || drawnFor?.of !== 'question' ? null : askedWith(view, drawnFor.key);
+  const asked = view === null || drawnFor?.of !== 'question' ? null : requestByKey(view, drawnFor.key);
   const rule = asked?.question.always?.[Number(meant.line.split(' ').at(-1)) - 1];
   if (rule === undefined) return null;
   const end = 'Allowed for 30 days, for this agent in this channel. To revoke the rule: /conch run approvals.';
@@ -307,13 +307,13 @@ function inputBlock(
   return { type: 'input', block_id: id, label: textObject(label), element, optional, ...hinted };
 }
 
-function fieldBlock(field: AskedField): object {
+function fieldBlock(field: FormField): object {
   const label = excerpt(field.label, LABEL_LENGTH);
   const hint = excerpt(fieldHint(field), LABEL_LENGTH);
   return inputBlock(field.name, { label, element: elementOf(field), optional: !field.required, hint });
 }
 
-function elementOf(field: AskedField): object {
+function elementOf(field: FormField): object {
   const { name, kind, most } = field;
   const control = controlOf(field);
   if (control.what === 'choice')
@@ -329,7 +329,7 @@ function elementOf(field: AskedField): object {
 /** Returns a menu of options. `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
 function menu(
   name: string,
-  offered: AskedField['options'],
+  offered: FormField['options'],
   given: readonly string[],
   many: { readonly most: number } | null = null,
 ): object {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { visible } from '../../lib/visible.ts';
 import { checkForm } from '../../turns/commands/check-form.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
-import type { AskedField } from '../../turns/floor/settings.ts';
+import type { FormField } from '../../turns/floor/settings.ts';
 import { PUBLIC, exampleWords, fieldLine, listWords } from '../../turns/text/form.ts';
 import type { GatedCall, ToolGate } from '../tools/tool-gate.ts';
 import { defined } from '../../lib/defined.ts';
@@ -95,7 +95,7 @@ function formQuestion(
   };
 }
 
-function whyUnaskable(message: string, form: readonly AskedField[], redact: ServerAsking['redact']): string | null {
+function whyUnaskable(message: string, form: readonly FormField[], redact: ServerAsking['redact']): string | null {
   const isSecret = form.some(({ kind, options, name, label, hint }) => {
     const isNumber = kind === 'number' || kind === 'integer';
     const isFree = isNumber || kind === 'text' || (kind === 'some' && options.length === 0);
@@ -135,7 +135,7 @@ const formSchema = z.object({
 
 type Field = z.output<typeof fieldSchema>;
 
-function fieldOf([name, field]: readonly [string, Field], required: readonly string[]): AskedField {
+function fieldOf([name, field]: readonly [string, Field], required: readonly string[]): FormField {
   const { type, title, description: hint, format, default: initial } = field;
   const options = optionsOf(field);
   const [least, most] = limitsOf(field);
@@ -152,7 +152,7 @@ function fieldOf([name, field]: readonly [string, Field], required: readonly str
   };
 }
 
-function optionsOf({ type, enum: values, oneOf, items }: Field): AskedField['options'] {
+function optionsOf({ type, enum: values, oneOf, items }: Field): FormField['options'] {
   if (type !== 'string' && type !== 'array') return [];
   const titled =
     oneOf ?? items?.anyOf ?? (values ?? items?.enum ?? []).map((value) => ({ const: value, title: value }));

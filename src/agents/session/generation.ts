@@ -1,4 +1,4 @@
-import { askedIn, beginsPassWord, isPassWord, mentionsIn, SignalScanner } from '../../turns/text/recognition.ts';
+import { askedAgentIn, beginsPassWord, isPassWord, mentionsIn, SignalScanner } from '../../turns/text/recognition.ts';
 import type { AgentCommand, TurnDraft } from '../../turns/floor/command.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { cutOff } from '../../turns/text/split.ts';
@@ -147,7 +147,7 @@ export class Generation {
     this.#visible = false;
     if (draft === null) return null;
     this.#hasPosted = true;
-    this.#askedAgent = askedIn(draft.text, this.#others);
+    this.#askedAgent = askedAgentIn(draft.text, this.#others);
     return draft;
   }
 

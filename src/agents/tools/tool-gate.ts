@@ -1,5 +1,5 @@
 import type { ToolRequest } from '../../rules/tool-use.ts';
-import type { AskedField } from '../../turns/floor/settings.ts';
+import type { FormField } from '../../turns/floor/settings.ts';
 
 /** A tool call that Conch would carry out for a model, or that an agent carries out itself. */
 export type GatedCall = {
@@ -41,7 +41,7 @@ export type GatedCall = {
   /** An example answer. Present when the call is a question that people answer in words. */
   readonly answer?: string;
   /** The form that an answer must fill in. Other answers are refused. */
-  readonly form?: readonly AskedField[];
+  readonly form?: readonly FormField[];
   /** Set when the channel shows what a person fills into the form. Default: the channel does not show it. */
   readonly showsAnswer?: true;
 };

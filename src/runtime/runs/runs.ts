@@ -19,7 +19,7 @@ import type { RunSeat } from '../../work/runs/floor-binding.ts';
 import { createRunCommands } from '../../work/runs/run-commands.ts';
 import type { RunCommandPorts } from '../../work/runs/run-commands.ts';
 import type { RunStore } from '../../work/runs/run-machine.ts';
-import { givenTo, requestersOf } from '../../turns/requesters.ts';
+import { messagesGivenTo, requestersOf } from '../../turns/requesters.ts';
 import type { Line } from '../../turns/view.ts';
 import type { Requester } from '../../turns/requesters.ts';
 import type { RunCommands } from '../../turns/commands/context.ts';
@@ -249,7 +249,7 @@ export class Runs {
     const turn = floor === null ? null : findTurn(floor, agent);
     const asker = turn?.brief === undefined ? null : this.#ports.askedFor(channel);
     if (asker !== null) {
-      const authors = givenTo(turn).flatMap((id) => authorIn(store, id) ?? []);
+      const authors = messagesGivenTo(turn).flatMap((id) => authorIn(store, id) ?? []);
       return [this.#personOf(asker), ...authors.filter(({ id }) => id !== asker)];
     }
     return requestersOf(floor, agent, {
@@ -276,7 +276,7 @@ export class Runs {
     const { store, manager } = this.#ports;
     const floor = manager.floor(channel);
     const turn = floor === null ? null : findTurn(floor, agent);
-    const texts = givenTo(turn).flatMap((id) => store.message(id)?.text.trim() ?? []);
+    const texts = messagesGivenTo(turn).flatMap((id) => store.message(id)?.text.trim() ?? []);
     return texts.join('\n\n') || null;
   }
 

@@ -26,7 +26,7 @@ import {
 } from '../../rules/verdict.ts';
 import type { LabelRules, ReadOnly, Remembered, ToolVerdict } from '../../rules/verdict.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
-import type { AboutCall, AskedField } from '../../turns/floor/settings.ts';
+import type { AboutCall, FormField } from '../../turns/floor/settings.ts';
 import { utcTime } from '../../turns/text/words.ts';
 import { callDigest, redactedInput } from '../../work/runs/call-record.ts';
 import type { RunSeat } from '../../work/runs/floor-binding.ts';
@@ -171,7 +171,7 @@ export function callAsked(
   };
 }
 
-function fieldShown(field: AskedField, shown: (text: string) => string): AskedField {
+function fieldShown(field: FormField, shown: (text: string) => string): FormField {
   const { name, label, hint, options, initial } = field;
   return {
     ...field,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { AskedField } from '../floor/settings.ts';
-import { filledIn, valuesListed } from '../text/form.ts';
+import type { FormField } from '../floor/settings.ts';
+import { parseFormWords, parseList } from '../text/form.ts';
 import { defined } from '../../lib/defined.ts';
 
 type CheckedForm =
@@ -13,8 +13,8 @@ type FieldValue = string | number | boolean | string[];
  * Parses the words that answer a form and checks each value. An empty value becomes the field's default; without a
  * default, the field is left out.
  */
-export function checkForm(words: string, form: readonly AskedField[]): CheckedForm {
-  const values = filledIn(
+export function checkForm(words: string, form: readonly FormField[]): CheckedForm {
+  const values = parseFormWords(
     words,
     form.map(({ name }) => name),
   );
@@ -37,7 +37,7 @@ export function checkForm(words: string, form: readonly AskedField[]): CheckedFo
   return { ok: false, text: wrong.map(([name, why]) => `${name}: ${why}`).join('\n'), fields };
 }
 
-function valueOf(text: string, { kind, options }: AskedField): FieldValue {
+function valueOf(text: string, { kind, options }: FormField): FieldValue {
   const chosen = (answer: string): string =>
     options.find((each) => [each.value, each.label].some((word) => word.toLowerCase() === answer.toLowerCase()))
       ?.value ?? answer;
@@ -48,7 +48,7 @@ function valueOf(text: string, { kind, options }: AskedField): FieldValue {
     case 'integer':
       return text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
     case 'some':
-      return valuesListed(text).map(chosen);
+      return parseList(text).map(chosen);
     case 'one':
     case 'text':
       return chosen(text);
@@ -56,7 +56,7 @@ function valueOf(text: string, { kind, options }: AskedField): FieldValue {
 }
 
 /** Returns the schema to check a value. Leaves out a server's regular expressions: a hostile one could block Conch. */
-function checkedBy({ kind, options, least, most, format }: AskedField): z.core.JSONSchema.JSONSchema {
+function checkedBy({ kind, options, least, most, format }: FormField): z.core.JSONSchema.JSONSchema {
   const limits = (from: string, to: string): object => ({
     ...(least === undefined ? {} : { [from]: least }),
     ...(most === undefined ? {} : { [to]: most }),

@@ -57,18 +57,18 @@ function optional(name: string, kind: ArgumentKind, summary: string, more: Parti
   return { name, kind, required: false, summary, ...more };
 }
 
-function shows<const Path extends string>(path: Path, summary: string, takes: readonly Argument[] = [], given = '') {
-  return { path, summary, arguments: takes, needs: 'read', example: `/${path} ${given}`.trimEnd() } as const;
+function shows<const Path extends string>(path: Path, summary: string, takes: readonly Argument[] = [], example = '') {
+  return { path, summary, arguments: takes, needs: 'read', example: `/${path} ${example}`.trimEnd() } as const;
 }
 
 function changes<const Path extends string>(
   path: Path,
   summary: string,
   takes: readonly Argument[] = [],
-  given = '',
+  example = '',
   more: Pick<CommandRow, 'withoutArguments' | 'options'> = {},
 ) {
-  return { ...shows(path, summary, takes, given), needs: 'operate', ...more } as const;
+  return { ...shows(path, summary, takes, example), needs: 'operate', ...more } as const;
 }
 
 const AGENT: Argument = { name: 'agent', kind: 'agent', required: true, summary: 'an agent, by id or name' };
@@ -87,7 +87,7 @@ const WORKER: Argument = {
 };
 const TICKET: Argument = { name: 'ticket', kind: 'words', required: true, summary: 'the id of a ticket' };
 const PROPOSAL: Argument = { name: 'proposal', kind: 'words', required: true, summary: 'the id of a proposed ticket' };
-const ASKED: Argument = { name: 'question', kind: 'words', required: true, summary: "the id of the crew's request" };
+const REQUEST: Argument = { name: 'question', kind: 'words', required: true, summary: "the id of the crew's request" };
 const CHOICE: Argument = {
   name: 'choice',
   kind: 'words',
@@ -301,7 +301,7 @@ export const COMMANDS = [
     [optional('question', 'words', "the id of the crew's request; if left out, the red tests of main are accepted")],
     'setup-1f2e3d4c',
   ),
-  changes('crew decline', 'Deny a request of the crew', [ASKED], 'setup-1f2e3d4c'),
+  changes('crew decline', 'Deny a request of the crew', [REQUEST], 'setup-1f2e3d4c'),
   {
     ...changes(
       'crew kept',

@@ -13,7 +13,7 @@ export type Completable = {
   readonly agents: readonly { readonly id: string; readonly name: string }[];
   /** Newest first. */
   readonly messages?: readonly { readonly id: MessageId; readonly summary: string }[];
-  readonly asked?: readonly { readonly question: { readonly question: number; readonly title: string } }[];
+  readonly requests?: readonly { readonly question: { readonly question: number; readonly title: string } }[];
 };
 
 /** The most completions of a line. */
@@ -25,7 +25,7 @@ export const MAX_COMPLETIONS = 25;
  */
 export function completions(
   partialLine: string,
-  known: Completable,
+  completable: Completable,
   table: CommandTable = COMMANDS,
 ): readonly Completion[] {
   const [, lead = '', body = ''] = /^\s*([/!]?)(.*)$/s.exec(partialLine) ?? [];
@@ -33,7 +33,7 @@ export function completions(
   const last = /\s$/.test(body) || words.length === 0 ? '' : (words.pop() ?? '');
   const typed = last.toLowerCase().replace(/^@/, '');
   const front = lead + body.slice(0, body.length - (body.endsWith(last) ? last.length : 0)).replace(/"$/, '');
-  return choices(words, known, table)
+  return choices(words, completable, table)
     .filter((choice) => choice.value.toLowerCase().startsWith(typed) || choice.also?.toLowerCase().startsWith(typed))
     .slice(0, MAX_COMPLETIONS)
     .map(({ value, summary }) => ({ value, summary, line: `${front}${/\s/.test(value) ? `"${value}"` : value}` }));
@@ -41,7 +41,7 @@ export function completions(
 
 type Choice = { readonly value: string; readonly summary: string; readonly also?: string };
 
-function choices(words: readonly string[], known: Completable, table: CommandTable): readonly Choice[] {
+function choices(words: readonly string[], completable: Completable, table: CommandTable): readonly Choice[] {
   const [first, second] = words.map((word) => word.toLowerCase());
   if (first === undefined) return firstWords(table);
   const group = table.filter((row) => row.path.startsWith(`${first} `));
@@ -50,10 +50,10 @@ function choices(words: readonly string[], known: Completable, table: CommandTab
   }
   const row = rowOf(words, table);
   if (row === null) return [];
-  const given = words.slice(row.path.split(' ').length);
+  const argumentWords = words.slice(row.path.split(' ').length);
   const arguments_: readonly Argument[] = row.arguments;
-  const argument = arguments_[given.length] ?? arguments_.find((each) => each.rest === true);
-  return argument === undefined ? [] : CHOICES[argument.kind]({ given, known, table });
+  const argument = arguments_[argumentWords.length] ?? arguments_.find((each) => each.rest === true);
+  return argument === undefined ? [] : CHOICES[argument.kind]({ argumentWords, completable, table });
 }
 
 function firstWords(table: CommandTable): readonly Choice[] {
@@ -67,23 +67,27 @@ function firstWords(table: CommandTable): readonly Choice[] {
   return [...seen.values()];
 }
 
-type Asked = { readonly given: readonly string[]; readonly known: Completable; readonly table: CommandTable };
+type CompletionContext = {
+  readonly argumentWords: readonly string[];
+  readonly completable: Completable;
+  readonly table: CommandTable;
+};
 
-function agentChoices({ given, known }: Asked): readonly Choice[] {
-  return known.agents
-    .filter((agent) => !given.includes(agent.id))
+function agentChoices({ argumentWords, completable }: CompletionContext): readonly Choice[] {
+  return completable.agents
+    .filter((agent) => !argumentWords.includes(agent.id))
     .map((agent) => ({ value: agent.id, summary: agent.name, also: agent.name }));
 }
 
-const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choice[]>> = {
+const CHOICES: Readonly<Record<Argument['kind'], (context: CompletionContext) => readonly Choice[]>> = {
   agent: agentChoices,
   reviewer: agentChoices,
   worker: () => [],
   mode: () => INTERRUPT_MODES.map((mode) => ({ value: mode, summary: MODES[mode].summary })),
   order: () => ORDERS.map((order) => ({ value: order, summary: POLICIES[order].summary })),
-  question: ({ known: { asked = [] } }) =>
-    asked.map(({ question: { question, title } }) => ({ value: `${question}`, summary: title })),
-  message: ({ known }) => (known.messages ?? []).map(({ id, summary }) => ({ value: id, summary })),
+  question: ({ completable: { requests = [] } }) =>
+    requests.map(({ question: { question, title } }) => ({ value: `${question}`, summary: title })),
+  message: ({ completable }) => (completable.messages ?? []).map(({ id, summary }) => ({ value: id, summary })),
   seconds: () => ['30', '60', '120', '300'].map((value) => ({ value, summary: `${value} seconds` })),
   count: () => ['5', '10', '25', '50'].map((value) => ({ value, summary: value })),
   scope: () => [
@@ -91,5 +95,6 @@ const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choi
     { value: 'always', summary: 'every call under the offered rule, for 30 days' },
   ],
   words: () => [],
-  command: ({ given, known, table }) => (given.length < 2 ? choices(given, known, table) : []),
+  command: ({ argumentWords, completable, table }) =>
+    argumentWords.length < 2 ? choices(argumentWords, completable, table) : [],
 };

@@ -30,7 +30,7 @@ import {
   whoamiText,
   whyText,
 } from './read.ts';
-import { askedAs, askedWith, isAnswerTo } from '../floor/seats.ts';
+import { requestByNumber, requestByKey, isAnswerTo } from '../floor/seats.ts';
 import { readDrawnFor } from '../drawn-for.ts';
 import { parseLine, quoted } from './parse.ts';
 import type { Invocation } from './parse.ts';
@@ -56,32 +56,32 @@ export type Operators = {
 export function createOperators(context: CommandContext): Operators {
   return {
     async run(channel, person, line, word) {
-      const asked = readRequest({ channel, person, line, word }, context);
-      if (!asked.ok) return { ok: false, text: asked.message };
-      const { invocation, request, refusal } = asked;
+      const parsed = readRequest({ channel, person, line, word }, context);
+      if (!parsed.ok) return { ok: false, text: parsed.message };
+      const { invocation, request, refusal } = parsed;
       if (invocation.needs === 'read') return RUN[invocation.path]({ ...request, context });
       const answer =
         refusal === null ? await RUN[invocation.path]({ ...request, context }) : { ok: false as const, text: refusal };
       // The record leaves out answers, because a form can promise that nobody is shown its answer.
-      const told = invocation.path === 'answer' ? `/answer ${request.values.question ?? ''}`.trim() : line;
-      context.audit?.({ channel, by: person.id, line: told, ...answer });
+      const recordedLine = invocation.path === 'answer' ? `/answer ${request.values.question ?? ''}`.trim() : line;
+      context.audit?.({ channel, by: person.id, line: recordedLine, ...answer });
       return answer;
     },
     refusal(channel, person, line, word) {
-      const asked = readRequest({ channel, person, line, word }, context);
-      return asked.ok ? asked.refusal : null;
+      const parsed = readRequest({ channel, person, line, word }, context);
+      return parsed.ok ? parsed.refusal : null;
     },
   };
 }
 
-type Asked = {
+type CommandInput = {
   readonly channel: ChannelId;
   readonly person: Person;
   readonly line: string;
   readonly word: string | undefined;
 };
 
-function readRequest({ channel, person, line, word }: Asked, context: CommandContext) {
+function readRequest({ channel, person, line, word }: CommandInput, context: CommandContext) {
   const parsed = parseLine(line);
   if (!parsed.ok) return parsed;
   const { invocation } = parsed;
@@ -380,16 +380,16 @@ async function decide(call: Call, view: FloorView, how: Choice | 'words'): Promi
     return { ok: false, text: questionLines(view, context.names.agent).join('\n') || NO_OPEN_REQUEST };
   const key = drawnFor?.of === 'question' ? drawnFor.key : undefined;
   const named = { question, ...defined({ key }) };
-  const found = askedAs(view, question)?.question ?? null;
-  const asked = found !== null && isAnswerTo(found, named) ? found : null;
-  const wrong = asked === null || how === 'reject' ? null : errorIn(asked, how, reason);
+  const found = requestByNumber(view, question)?.question ?? null;
+  const request = found !== null && isAnswerTo(found, named) ? found : null;
+  const wrong = request === null || how === 'reject' ? null : errorIn(request, how, reason);
   if (wrong !== null) return { ok: false, ...wrong };
   const choice = how === 'words' ? 'allow' : how;
-  const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
-  if (scope === 'always' && asked !== null && always === undefined)
+  const always = scope === 'always' ? request?.always?.[count - 1]?.rule : undefined;
+  if (scope === 'always' && request !== null && always === undefined)
     return { ok: false, text: `No such “always” rule is available for this request. Use /allow ${question}` };
   const did = (): string => {
-    if (choice === 'reject') return asked?.about?.answer === undefined ? 'Denied.' : 'Declined.';
+    if (choice === 'reject') return request?.about?.answer === undefined ? 'Denied.' : 'Declined.';
     if (how === 'words') return 'Answered.';
     return always === undefined ? 'Allowed once.' : `Always allowed: ${always}. To revoke it: /run approvals`;
   };
@@ -446,7 +446,7 @@ function outdatedAnswer({ channel, drawnFor }: Request, context: CommandContext)
   const view = context.floors.view(channel);
   if (drawnFor === undefined || view === null) return null;
   if (drawnFor.of === 'turn') return drawnFor.store === view.store ? null : OUTDATED.turn;
-  if (askedWith(view, drawnFor.key) !== null) return null;
+  if (requestByKey(view, drawnFor.key) !== null) return null;
   return context.runs?.answered(channel, drawnFor) ?? OUTDATED.question;
 }
 
@@ -484,21 +484,21 @@ export function findAgent(word: string, agents: readonly RosterEntry[]): Lookup 
   const exact = agents.find((agent) => agent.id === word) ?? agents.find((agent) => agent.id.toLowerCase() === wanted);
   if (exact !== undefined) return { ok: true, agent: exact.id };
   const named = agents.filter((agent) => agent.name.toLowerCase() === wanted);
-  const [one, other] = named;
-  if (one !== undefined && other === undefined) return { ok: true, agent: one.id };
+  const [first, second] = named;
+  if (first !== undefined && second === undefined) return { ok: true, agent: first.id };
   const ids = agents.map((agent) => agent.id);
-  if (one !== undefined) {
+  if (first !== undefined) {
     const same = list(
       named.map((agent) => agent.id),
       String,
     );
     return { ok: false, message: `Several agents are named ${quoted(word)}. Use an id: ${same}.` };
   }
-  const meant =
+  const suggestion =
     didYouMean(word, ids) ||
     didYouMean(
       word,
       agents.map((agent) => agent.name),
     );
-  return { ok: false, message: `There is no agent ${quoted(word)}.${meant} Agents: ${list(ids, String)}.` };
+  return { ok: false, message: `There is no agent ${quoted(word)}.${suggestion} Agents: ${list(ids, String)}.` };
 }

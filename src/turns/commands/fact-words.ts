@@ -33,8 +33,8 @@ export const WAITS_FOR = {
   approval: 'approval',
 } as const;
 
-type Of<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
-type Words = { readonly [T in Fact['type']]: (fact: Of<T>, name: NameOf) => string };
+type FactOfType<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
+type Words = { readonly [T in Fact['type']]: (fact: FactOfType<T>, name: NameOf) => string };
 
 const VIA = {
   prompt: 'with its prompt',
@@ -173,7 +173,7 @@ const WORDS: Words = {
     `refused ${name(agent)}'s ${act}${epoch === null ? '' : ` (#${epoch})`}: ${refusal}`,
 };
 
-function wordsFor<T extends Fact['type']>(type: T, fact: Of<T>, name: NameOf): string {
+function wordsFor<T extends Fact['type']>(type: T, fact: FactOfType<T>, name: NameOf): string {
   return WORDS[type](fact, name);
 }
 

@@ -58,10 +58,10 @@ export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed 
   if (words.length === 0) return { ok: false, message: 'Expected a command. /help shows them all.' };
   const row = rowOf(words, table);
   if (row === null) return { ok: false, message: unknownCommand(words, table) };
-  const given = words.slice(row.path.split(' ').length);
-  const values = valuesOf(row, given, (left) => endOf(plain, words.length - left));
+  const argumentWords = words.slice(row.path.split(' ').length);
+  const values = valuesOf(row, argumentWords, (wordsLeft) => endOf(plain, words.length - wordsLeft));
   if (typeof values === 'string') return { ok: false, message: values };
-  const needs = given.length === 0 && row.withoutArguments !== undefined ? row.withoutArguments : row.needs;
+  const needs = argumentWords.length === 0 && row.withoutArguments !== undefined ? row.withoutArguments : row.needs;
   return { ok: true, invocation: { path: row.path, needs, values } };
 }
 
@@ -105,7 +105,7 @@ const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;
 
-type Read = Values | string;
+type ParsedValues = Values | string;
 
 /** Returns the command that a line's words begin with, by its path or alias; `null` when there is none. */
 export function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
@@ -118,10 +118,10 @@ function unknownCommand(words: readonly string[], table: CommandTable): string {
   const [first = '', second] = words;
   const group = table.filter((row) => row.path.startsWith(`${first.toLowerCase()} `));
   if (group.length === 0) {
-    const known = [...new Set(table.map((row) => row.path.split(' ')[0] ?? ''))];
+    const firstWords = [...new Set(table.map((row) => row.path.split(' ')[0] ?? ''))];
     const seconds = table.map((row) => row.path);
-    const meant = didYouMean(first, known) || didYouMean(`${first} ${second ?? ''}`.trim(), seconds);
-    return `There is no command ${quoted(first)}.${meant || inGroup(first, table)} /help shows them all.`;
+    const suggestion = didYouMean(first, firstWords) || didYouMean(`${first} ${second ?? ''}`.trim(), seconds);
+    return `There is no command ${quoted(first)}.${suggestion || inGroup(first, table)} /help shows them all.`;
   }
   const verbs = group.map((row) => row.path.split(' ')[1] ?? '');
   const expected = `Expected one of ${verbs.join(', ')} after /${first.toLowerCase()}`;
@@ -133,40 +133,40 @@ function inGroup(word: string, table: CommandTable): string {
   return row === undefined ? '' : ` Did you mean "${row.path}"?`;
 }
 
-function valuesOf(row: CommandRow, given: readonly string[], end: (left: number) => string): Read {
+function valuesOf(row: CommandRow, argumentWords: readonly string[], end: (left: number) => string): ParsedValues {
   const values: Values = {};
-  let left = given;
+  let wordsLeft = argumentWords;
   for (const [place, argument] of row.arguments.entries()) {
-    const read = readOptions(row, left);
+    const read = readOptions(row, wordsLeft);
     if (typeof read === 'string') return read;
     Object.assign(values, read.values);
-    left = read.left;
-    const [word] = left;
+    wordsLeft = read.wordsLeft;
+    const [word] = wordsLeft;
     if (word !== undefined && isLeftOut(argument, row.arguments[place + 1], word)) continue;
     if (word === undefined) {
       if (argument.required) return `Expected ${article(argument)}: ${usage(row)}, for example ${row.example}`;
       continue;
     }
-    const value = argument.rest === true ? readRest(argument, left, end) : READERS[argument.kind](word, argument);
+    const value = argument.rest === true ? readRest(argument, wordsLeft, end) : READERS[argument.kind](word, argument);
     if (typeof value === 'string') return value;
     Object.assign(values, value);
-    left = argument.rest === true ? [] : left.slice(1);
+    wordsLeft = argument.rest === true ? [] : wordsLeft.slice(1);
   }
-  const trailing = readOptions(row, left);
+  const trailing = readOptions(row, wordsLeft);
   if (typeof trailing === 'string') return trailing;
   Object.assign(values, trailing.values);
-  const [extra] = trailing.left;
+  const [extra] = trailing.wordsLeft;
   return extra === undefined ? values : `Expected nothing after ${quoted(extra)}: ${usage(row)}`;
 }
 
 function readOptions(
   { options = [] }: CommandRow,
-  given: readonly string[],
-): { readonly values: Values; readonly left: readonly string[] } | string {
+  argumentWords: readonly string[],
+): { readonly values: Values; readonly wordsLeft: readonly string[] } | string {
   const values: Values = {};
-  let left = given;
-  for (let word = left[0]; options.length > 0 && word?.startsWith('--') === true; word = left[0]) {
-    if (word === '--') return { values, left: left.slice(1) };
+  let wordsLeft = argumentWords;
+  for (let word = wordsLeft[0]; options.length > 0 && word?.startsWith('--') === true; word = wordsLeft[0]) {
+    if (word === '--') return { values, wordsLeft: wordsLeft.slice(1) };
     const [, name = '', inline] = /^--([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     const option = options.find((each) => each.name === name.toLowerCase());
     const names = options.map((each) => `--${each.name}`);
@@ -175,20 +175,20 @@ function readOptions(
     if (option.flag === true) {
       if (inline !== undefined) return `Expected nothing after --${name}.`;
       Object.assign(values, { [option.name]: true });
-      left = left.slice(1);
+      wordsLeft = wordsLeft.slice(1);
       continue;
     }
     // After "=", a value in quotes is a separate word.
     const isInline = inline !== undefined && inline !== '';
-    const read = readOption(option, isInline ? inline : left[1]);
+    const read = readOption(option, isInline ? inline : wordsLeft[1]);
     if (typeof read === 'string') return read;
     Object.assign(values, read);
-    left = left.slice(isInline ? 1 : 2);
+    wordsLeft = wordsLeft.slice(isInline ? 1 : 2);
   }
-  return { values, left };
+  return { values, wordsLeft };
 }
 
-function readOption({ name, most }: CommandOption, value: string | undefined): Read {
+function readOption({ name, most }: CommandOption, value: string | undefined): ParsedValues {
   if (value === undefined || value.trim() === '' || value.startsWith('--'))
     return `Expected ${most === undefined ? 'words' : 'a number'} after --${name}.`;
   if (most === undefined) return { [name]: value };
@@ -211,14 +211,14 @@ function isLeftOut({ kind, required }: Argument, next: Argument | undefined, wor
     : kind === 'agent' && next.kind === 'count' && isNumber;
 }
 
-function readRest({ kind }: Argument, left: readonly string[], end: (left: number) => string): Values {
-  const [only = ''] = left;
-  if (kind === 'words') return { words: left.length === 1 ? only : end(left.length) };
-  if (kind !== 'command') return { agents: left.map(plainAgent) };
-  return { command: left.join(' ').replace(/^[/!]/, '').toLowerCase() };
+function readRest({ kind }: Argument, wordsLeft: readonly string[], end: (left: number) => string): Values {
+  const [only = ''] = wordsLeft;
+  if (kind === 'words') return { words: wordsLeft.length === 1 ? only : end(wordsLeft.length) };
+  if (kind !== 'command') return { agents: wordsLeft.map(plainAgent) };
+  return { command: wordsLeft.join(' ').replace(/^[/!]/, '').toLowerCase() };
 }
 
-const READERS: Readonly<Record<Argument['kind'], (word: string, argument: Argument) => Read>> = {
+const READERS: Readonly<Record<Argument['kind'], (word: string, argument: Argument) => ParsedValues>> = {
   agent: (word) => ({ agent: plainAgent(word) }),
   reviewer: (word) => ({ reviewer: plainAgent(word) }),
   worker: (word) => ({ worker: word }),

@@ -145,10 +145,10 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
   const { holder } = view;
   if (holder === null) return [CONDITIONS[view.condition], next].join(' · ');
   const work = holder.working ? ['working'] : [];
-  const left = holder.deadlineAt === null ? [] : [`${clockWords(holder.deadlineAt - now)} left`];
+  const timeLeft = holder.deadlineAt === null ? [] : [`${clockWords(holder.deadlineAt - now)} left`];
   const waits = holder.waitingFor === null ? '' : ` waits for ${WAITS_FOR[holder.waitingFor]}`;
   const sign = holder.status === 'WAITING' ? '✋' : '🎤';
-  return [`${sign} ${name(holder.agent)}${waits}`, ...work, ...left, next].join(' · ');
+  return [`${sign} ${name(holder.agent)}${waits}`, ...work, ...timeLeft, next].join(' · ');
 }
 
 /** Returns each open request and how to answer it, one line each. */
@@ -268,8 +268,8 @@ const RESTS = {
 } as const;
 
 function limitWords(limit: Limit['budget']): string {
-  const way = limit.endsWith(' a day') ? '/floor resume' : 'write a message, or /floor resume';
-  return `⏸ The ${limitName(limit)} is reached. To continue: ${way}.`;
+  const instruction = limit.endsWith(' a day') ? '/floor resume' : 'write a message, or /floor resume';
+  return `⏸ The ${limitName(limit)} is reached. To continue: ${instruction}.`;
 }
 
 function seatWords(seat: FloorView['seats'][number], name: NameOf): string {

@@ -15,12 +15,12 @@ const limit = z.strictObject({ budget: z.enum(BUDGETS), used: number, max: numbe
 export type Limit = Frozen<z.infer<typeof limit>>;
 
 /** Fields of the question to people whether to trust files in an agent's folder. */
-export const trustAsked = { agent, id: z.string(), folder: z.string(), detail: z.string() };
+export const trustQuestionFields = { agent, id: z.string(), folder: z.string(), detail: z.string() };
 /**
  * Fields of the decision whether to trust files in an agent's folder. `choice`: `left` when the files are not trusted
  * and Conch does not ask again; `null` when the question was withdrawn.
  */
-export const trustAnswered = {
+export const trustAnswerFields = {
   agent,
   id: z.string(),
   choice: z.enum(['trusted', 'left']).nullable(),
@@ -58,7 +58,7 @@ const ticketLine = z.strictObject({
 });
 
 /** Announcements about a review or ticket while it goes on. */
-export const taskTold = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
+export const taskProgress = z.discriminatedUnion('kind', [reviewAsks, ticketLine]);
 
 /**
  * The report at the end of a review. `tokens`, `costMicros`: used by the review's turns. `detail`: the iterations, the
@@ -121,12 +121,12 @@ const FIELDS = {
   /** A rule was revoked. `by`: the person's name. */
   revoked: { agent, rule: z.string(), by: z.string() },
   /** An agent is not started because of files in its folder. `detail`: the files' names, effects and beginnings. */
-  trust: trustAsked,
+  trust: trustQuestionFields,
   /**
    * People decided whether to trust an agent's files, or no decision is needed any more (`choice` is `null`). Edits the
    * question's post.
    */
-  trustAnswered: { ...trustAnswered, at: instant },
+  trustAnswered: { ...trustAnswerFields, at: instant },
   /** The state of a background run. `failed`: true when it waits for Retry or Discard, false when it is retried. */
   aside: { agent, what: z.string(), run: z.number().exactOptional(), failed: z.boolean().exactOptional() },
   reviewAsks: reviewAsks.omit({ kind: true }).shape,
@@ -192,9 +192,9 @@ const RULES: { readonly [K in Kind]: Rule<K> } = {
   toolsGone: { key: (lost) => [lost.agent, lost.server, shortDigest(lost.why)] },
   toolsBack: { key: (back) => [back.agent, back.server] },
   revoked: { key: (revoked) => [revoked.agent, shortDigest(revoked.rule, revoked.by)] },
-  trust: { key: (asked) => `trust:${asked.agent}:${asked.id}` },
-  trustAnswered: { key: (asked) => `trust:${asked.agent}:${asked.id}` },
-  aside: { key: (told) => [told.agent, `${told.run ?? ''}`, shortDigest(told.what)] },
+  trust: { key: (question) => `trust:${question.agent}:${question.id}` },
+  trustAnswered: { key: (question) => `trust:${question.agent}:${question.id}` },
+  aside: { key: (notice) => [notice.agent, `${notice.run ?? ''}`, shortDigest(notice.what)] },
   reviewAsks: { key: ({ id, iteration, waits }) => `review:${id}:${iteration}:${waits}` },
   reviewOver: { key: ({ id }) => `review:${id}:over` },
   ticket: { key: ({ id, about }) => `ticket:${id}:${about}` },

@@ -3,7 +3,7 @@ import { INTERRUPT_MODES, ORDERS } from './policies.ts';
 import { hasTagOf } from '../../lib/tagged.ts';
 import type { Tagged } from '../../lib/tagged.ts';
 import {
-  askedApprovalSchema,
+  approvalRequestSchema,
   callOutcomeSchema,
   CHOICES,
   feedbackSchema,
@@ -11,7 +11,7 @@ import {
   modelUseSchema,
   seatSettingsSchema,
 } from './settings.ts';
-import { taskReport, taskTold } from './announcement.ts';
+import { taskReport, taskProgress } from './announcement.ts';
 import { taskPartsSchema, taskTurnShape } from './floor.ts';
 
 const agent = z.string();
@@ -19,7 +19,7 @@ const message = z.string();
 const instant = z.number();
 const by = z.string();
 /** The epoch that the command's button was drawn under. The command of an outdated button is refused. */
-const drawn = { epoch: z.number().exactOptional() };
+const buttonEpoch = { epoch: z.number().exactOptional() };
 /**
  * Fields of an agent's act: the agent, and the epoch of its turn. Under an older epoch, all acts but `spend` are
  * refused.
@@ -30,14 +30,14 @@ const act = { agent, epoch: z.number() };
  * The person who continued a paused run, or (`completes`) completed the run. `by`: the person's id. `name`: the name
  * for people.
  */
-const decided = z.strictObject({ by, name: z.string(), completes: z.literal(true).exactOptional() }).exactOptional();
+const runDecider = z.strictObject({ by, name: z.string(), completes: z.literal(true).exactOptional() }).exactOptional();
 
 /**
  * Fields of a request for approval. `unaskable`: why nobody can be asked. `key`: the request's random key, added by the
  * store.
  */
-const asking = {
-  approval: askedApprovalSchema,
+const requestFields = {
+  approval: approvalRequestSchema,
   unaskable: z.string().exactOptional(),
   key: z.string().exactOptional(),
 };
@@ -58,12 +58,12 @@ const PERSON = {
 };
 
 const OPERATOR = {
-  stop: { by, ...drawn },
+  stop: { by, ...buttonEpoch },
   start: { by },
   /** `feedback`: the name and words of a person who retries a failed run, for the prompt of the turn. */
   grant: { by, agent, feedback: feedbackSchema.exactOptional() },
-  skip: { by, agent: agent.exactOptional(), ...drawn },
-  extend: { by, ms: z.number(), ...drawn },
+  skip: { by, agent: agent.exactOptional(), ...buttonEpoch },
+  extend: { by, ms: z.number(), ...buttonEpoch },
   /** Decides the request whose number is `question`. `key`: the request's key, if a button decided. */
   decide: {
     by,
@@ -77,8 +77,8 @@ const OPERATOR = {
   },
   /** Announces that the person `name` revoked a rule of the agent. */
   tellRevoked: { name: z.string(), agent, rule: z.string() },
-  pause: { by, ...drawn },
-  resume: { by, ...drawn },
+  pause: { by, ...buttonEpoch },
+  resume: { by, ...buttonEpoch },
   order: { by, order: z.enum(ORDERS), queue: z.array(agent).exactOptional() },
   mode: { by, mode: z.enum(INTERRUPT_MODES) },
   /** `seat`: settings of an agent that the channel's configuration does not name. */
@@ -127,12 +127,12 @@ const AGENT = {
     /** The text of the model's first step, if known and not empty. */
     output: z.string().exactOptional(),
   },
-  request: { ...act, ...asking },
+  request: { ...act, ...requestFields },
   /**
    * The holder's request is closed without an answer. `decided`: the person who continued or completed the run. Absent:
    * the request was withdrawn.
    */
-  withdraw: { ...act, decided },
+  withdraw: { ...act, decided: runDecider },
   /** The outcome of one injected message, or (`no-room`) of a message that did not fit into the prompt. */
   injected: { ...act, id: message, outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']) },
   interrupted: act,
@@ -169,12 +169,12 @@ const SYSTEM = {
   beginAside: { agent, run: z.number(), what: z.string() },
   tellAside: { agent, run: z.number().exactOptional(), what: z.string(), failed: z.literal(true).exactOptional() },
   /** A background run makes a request, or its agent was restarted while its request is open. `until`: the deadline. */
-  askAside: { agent, ...asking, until: instant.nullable() },
+  askAside: { agent, ...requestFields, until: instant.nullable() },
   /**
    * The request of a background run is closed without an answer, or a failed background run is retried. `decided`: the
    * person who continued or completed the run. Absent: the request was withdrawn.
    */
-  withdrawAside: { agent, decided },
+  withdrawAside: { agent, decided: runDecider },
   /** An operator completes the turn with its text so far. Messages that the agent got count as answered. */
   completeTurn: { ...act, by },
   /** A background run has ended. `report`: its result, posted when nobody holds the floor. */
@@ -204,7 +204,7 @@ const SYSTEM = {
   /** The task waits until it asks for a turn again. A turn that it asked for is dropped, if not granted yet. */
   holdTask: { id: z.string() },
   setReviewer: { id: z.string(), reviewer: agent },
-  tellTask: { announcement: taskTold },
+  tellTask: { announcement: taskProgress },
   /** The task is over. `report`: its result. */
   endTask: { report: taskReport },
   /** The platform refused an agent's text for good. */

@@ -71,9 +71,9 @@ const EVOLUTION: Evolution = {
   }),
   facilitatorAnswered: (floor) => ({ ...floor, facilitation: null }),
   asideBegun: (floor, { type: _type, ...run }) => ({ ...floor, asides: [...(floor.asides ?? []), run] }),
-  asideAsked: (floor, { type: _type, ...asked }) => ({
-    ...changeBackgroundRun(floor, asked.agent, (run) => ({ ...run, ...asked })),
-    questions: Math.max(floor.questions, asked.question.question),
+  asideAsked: (floor, { type: _type, ...request }) => ({
+    ...changeBackgroundRun(floor, request.agent, (run) => ({ ...run, ...request })),
+    questions: Math.max(floor.questions, request.question.question),
   }),
   asideShown: (floor, { agent }) =>
     changeBackgroundRun(floor, agent, ({ question, ...run }) =>
@@ -86,9 +86,9 @@ const EVOLUTION: Evolution = {
     const over = changeBackgroundRun(floor, agent, () => null);
     return report === undefined ? over : { ...over, reports: [...(floor.reports ?? []), { agent, text: report }] };
   },
-  trustAsked: (floor, { type: _type, ...asked }) => changeTrust(floor, asked, () => ({ ...asked, shown: false })),
+  trustAsked: (floor, { type: _type, ...trust }) => changeTrust(floor, trust, () => ({ ...trust, shown: false })),
   trustShown: (floor, { agent, id }) =>
-    changeTrust(floor, { agent, id }, (asked) => asked && { ...asked, shown: true }),
+    changeTrust(floor, { agent, id }, (question) => question && { ...question, shown: true }),
   trustAnswered: (floor, { agent, id }) => changeTrust(floor, { agent, id }, () => undefined),
   reported: ({ reports = [], ...floor }, { line }) => ({
     ...floor,
@@ -176,7 +176,7 @@ function taskOver(before: Floor, { id }: FactOf<'taskOver'>): Floor {
 function changeTrust(
   { trust = [], ...floor }: Floor,
   { agent, id }: Pick<TrustQuestion, 'agent' | 'id'>,
-  change: (asked: TrustQuestion | undefined) => TrustQuestion | undefined,
+  change: (question: TrustQuestion | undefined) => TrustQuestion | undefined,
 ): Floor {
   const isSame = (each: TrustQuestion): boolean => each.agent === agent && each.id === id;
   const changed = change(trust.find(isSame));
@@ -271,12 +271,12 @@ function lostBy(announcement: FactOf<'announced'>['announcement']): readonly Age
 
 function configured(floor: Floor, fact: FactOf<'configured'>): Floor {
   const { settings, seats, configuration } = fact;
-  const kept = seats.map((wanted) => {
+  const configuredSeats = seats.map((wanted) => {
     const seat = floor.seats.find((candidate) => candidate.agent === wanted.agent);
     return seat === undefined ? addedSeat(floor, wanted) : { ...seat, ...wanted };
   });
   const others = floor.seats.filter((seat) => !seats.some((wanted) => wanted.agent === seat.agent));
-  return { ...floor, settings, configured: configuration, seats: [...kept, ...others] };
+  return { ...floor, settings, configured: configuration, seats: [...configuredSeats, ...others] };
 }
 
 function addedSeat(floor: Floor, wanted: SeatSettings): Seat {
@@ -362,7 +362,7 @@ export function compareOrder(a: string, b: string): number {
 }
 
 function routed(before: Floor, fact: Routed): Floor {
-  const known = before.held.find((held) => held.id === fact.id);
+  const heldMessage = before.held.find((held) => held.id === fact.id);
   const floor = {
     ...before,
     lines: fact.line ?? before.lines,
@@ -374,15 +374,15 @@ function routed(before: Floor, fact: Routed): Floor {
   const message = { id, addressed, order, ...defined({ fromProgram }) };
   switch (fate.state) {
     case 'held':
-      return hold(floor, { ...message, until: fate.until, line: known?.line ?? fact.line });
+      return hold(floor, { ...message, until: fate.until, line: heldMessage?.line ?? fact.line });
     case 'unrouted':
       return fate.why === NOBODY
-        ? hold(floor, { ...message, until: 'agent', line: known?.line ?? null })
+        ? hold(floor, { ...message, until: 'agent', line: heldMessage?.line ?? null })
         : withoutMessage(floor, fact.id);
     case 'ignored':
       return withoutMessage(floor, fact.id);
     case 'delivered':
-      return delivered(floor, { ...fact, line: fact.line ?? known?.line ?? null }, fate.via);
+      return delivered(floor, { ...fact, line: fact.line ?? heldMessage?.line ?? null }, fate.via);
   }
 }
 
@@ -409,7 +409,7 @@ function hold(floor: Floor, message: Held): Floor {
 
 function reported(floor: Floor, fact: Reported): Floor {
   const turn = turnOf(floor, fact.agent);
-  const message = beingGiven(floor, turn, fact);
+  const message = messageInDelivery(floor, turn, fact);
   if (message === undefined)
     throw new Error(`impossible: ${fact.id} is not being given to ${fact.agent} in ${floor.channel}`);
   const injecting = turn.injecting.filter((candidate) => candidate.id !== fact.id);
@@ -419,12 +419,12 @@ function reported(floor: Floor, fact: Reported): Floor {
     : withTurn(floor, { ...turn, injecting, given, unseen: [...turn.unseen, message] });
 }
 
-function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
+function messageInDelivery(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
   if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
-  return turn.given.some((message) => message.id === id) ? givenBack(floor, turn, id) : undefined;
+  return turn.given.some((message) => message.id === id) ? returnedMessage(floor, turn, id) : undefined;
 }
 
-function givenBack({ lines }: Floor, { given }: Turn, id: MessageId): Turn['unseen'][number] {
+function returnedMessage({ lines }: Floor, { given }: Turn, id: MessageId): Turn['unseen'][number] {
   const { addressed = [], fromProgram } = given.find((message) => message.id === id) ?? {};
   return { id, line: lines, addressed, ...defined({ fromProgram }) };
 }
@@ -533,11 +533,11 @@ function withoutMinutes(floor: Floor, ms: number): Floor {
   const { turn, parked, exchange, asides: backgroundRuns } = floor;
   const postponed = (run: BackgroundRun): BackgroundRun =>
     run.until === undefined ? run : { ...run, until: run.until + ms };
-  const stood = (each: Turn): Turn => ({ ...each, stoodStillMs: (each.stoodStillMs ?? 0) + ms });
+  const addStandstill = (each: Turn): Turn => ({ ...each, stoodStillMs: (each.stoodStillMs ?? 0) + ms });
   return {
     ...floor,
-    turn: turn === null ? null : stood(turn),
-    parked: parked.map(stood),
+    turn: turn === null ? null : addStandstill(turn),
+    parked: parked.map(addStandstill),
     exchange: exchange === null ? null : { ...exchange, openedAt: exchange.openedAt + ms },
     ...(backgroundRuns === undefined ? {} : { asides: backgroundRuns.map(postponed) }),
   };
@@ -608,7 +608,7 @@ function briefIn({ task }: Floor): { readonly [K in keyof typeof taskTurnShape]?
 }
 
 function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
-  const { toldToName: _told, ...floor } = before;
+  const { toldToName: _toldToName, ...floor } = before;
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
   const seat = seatOf(floor, fact.agent);
   const turn: Turn = {
@@ -745,7 +745,7 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
       .filter((parked) => parked.agent !== fact.agent)
       .map((parked) => (askOf(parked)?.is === 'granted' ? askAdvanced(parked, fact.agent, outcome) : parked)),
     held: [
-      ...fact.returned.map((id): Held => ({ ...givenBack(floor, turn, id), order: '', until: 'next' })),
+      ...fact.returned.map((id): Held => ({ ...returnedMessage(floor, turn, id), order: '', until: 'next' })),
       // Another turn that ended may have given back the same message.
       ...missed
         .filter(({ id }) => !floor.held.some((held) => held.id === id))
@@ -755,10 +755,10 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
     day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt - (turn.stoodStillMs ?? 0)) },
     exchange: exchange === null || !isCounted ? exchange : { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 },
   };
-  return isCounted || turn.brief !== undefined ? over : takenBack(over, floor, fact.agent);
+  return isCounted || turn.brief !== undefined ? over : uncountTurn(over, floor, fact.agent);
 }
 
-function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
+function uncountTurn(floor: Floor, before: Floor, agent: AgentId): Floor {
   const { usageSincePerson } = floor;
   const wasAsked = before.parked.some((asker) => askOf(asker)?.is === 'granted' && askOf(asker)?.agent === agent);
   const taken = Math.max(0, seatOf(floor, agent).taken - (wasAsked ? 0 : 1));

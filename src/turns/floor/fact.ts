@@ -13,7 +13,7 @@ import {
   questionSchema,
   seatSettingsSchema,
 } from './settings.ts';
-import { announcementSchema, trustAnswered, trustAsked } from './announcement.ts';
+import { announcementSchema, trustAnswerFields, trustQuestionFields } from './announcement.ts';
 import { BACKGROUND_RUN_ENDS, TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -45,9 +45,9 @@ const headers = z.array(linedSchema.omit({ line: true })).exactOptional();
  * Fields of a fact that prompts an agent. Lines after `afterLine`, up to `uptoLine`, count as new for the agent.
  * `messages`: the messages that the prompt asks to answer.
  */
-const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message), headers };
+const promptFields = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message), headers };
 const act = { agent, epoch: number };
-const answered = {
+const answerFields = {
   question: number,
   key: questionSchema.shape.key,
   choice: z.enum(['allow', 'reject']).nullable(),
@@ -121,7 +121,7 @@ export const FACTS = {
     why: z.enum(['answered', 'named nobody queued', 'no answer', 'left', 'overtaken']),
   },
   turnGranted: {
-    ...prompted,
+    ...promptFields,
     keepsPlace: z.boolean(),
     /** The agent that asked this turn's agent and waits for its text. */
     askedBy: agent.exactOptional(),
@@ -129,7 +129,7 @@ export const FACTS = {
     /** Set when the open task asked for this turn. The turn counts neither as a turn of the exchange nor as a round. */
     forTask: z.literal(true).exactOptional(),
   },
-  turnContinued: prompted,
+  turnContinued: promptFields,
   turnWaited: {
     ...act,
     /** The reason and the deadline of the wait. An interrupted generation has until `graceEndAt` to stop. */
@@ -148,7 +148,7 @@ export const FACTS = {
    * request. `choice` is `null` when the request was withdrawn, or when a person continued or completed the run without
    * answering the request.
    */
-  questionClosed: { ...act, ...answered },
+  questionClosed: { ...act, ...answerFields },
   /** A run begins in the holder's turn. `requestedBy`: the person or program that caused the run, if known. */
   runBegun: {
     ...act,
@@ -176,7 +176,7 @@ export const FACTS = {
    * show the whole request. `choice` is `null` when the request was withdrawn, or when a person continued or completed
    * the run without answering the request.
    */
-  asideAnswered: { agent, ...answered },
+  asideAnswered: { agent, ...answerFields },
   /** A background run was stopped, by a person or by Conch (`by` is `null`, or `conch` for a suspended channel). */
   asideStopped: { agent, by: z.string().nullable(), why: z.enum(BACKGROUND_RUN_ENDS).exactOptional() },
   /** A background run ended. `report`: its result, posted when nobody holds the floor. */
@@ -184,10 +184,10 @@ export const FACTS = {
   /** The report of a background run was posted, while nobody held the floor. */
   reported: { agent, line: number, text: z.string() },
   /** People are asked whether to trust files in an agent's folder. Until they decide, the agent is not started. */
-  trustAsked: trustAsked,
+  trustAsked: trustQuestionFields,
   trustShown: { agent, id: z.string() },
   /** People decided whether to trust an agent's files, or the question was withdrawn. */
-  trustAnswered: trustAnswered,
+  trustAnswered: trustAnswerFields,
   taskBegun: taskPartsSchema.shape,
   taskTurnAsked: { agent, ...taskTurnShape },
   reviewerSet: { reviewer: agent },
@@ -208,7 +208,7 @@ export const FACTS = {
    */
   turnExtended: { agent, ms: number, until: instant.exactOptional(), by: z.string() },
   turnResumed: {
-    ...prompted,
+    ...promptFields,
     /** The part of `messages` that the agent already got in this turn, and that no complete generation answered. */
     open: z.array(message),
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),

@@ -62,7 +62,7 @@ export const linedSchema = z.strictObject({ id: message, line: z.number(), addre
  * A message given to this turn's agent that no complete generation has answered. The prompt of a resumed turn repeats
  * the message. `begun`: the agent said something after it got the message.
  */
-const givenSchema = z.strictObject({
+const givenMessageSchema = z.strictObject({
   id: message,
   begun: z.boolean(),
   addressed: linedSchema.shape.addressed.exactOptional(),
@@ -131,7 +131,7 @@ const anyTurn = {
   injecting: z.array(linedSchema),
   /** Messages that the agent has not got: they were not injected, or the prompt had no room. */
   unseen: z.array(linedSchema),
-  given: z.array(givenSchema),
+  given: z.array(givenMessageSchema),
   /** Messages given to an earlier generation of this turn, which completed. They count as answered. */
   answered: z.array(message),
   reprompts: z.number(),

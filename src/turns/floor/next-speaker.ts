@@ -19,8 +19,9 @@ export type Next =
  * asked, then called agents, then the open task's choice, then the channel's order.
  */
 export function nextUp(floor: Floor): Next {
-  const asked = nextAsked(floor);
-  if (asked !== null) return isGrantable(floor, asked) ? { kind: 'agent', agent: asked } : { kind: 'later' };
+  const askedAgent = nextAsked(floor);
+  if (askedAgent !== null)
+    return isGrantable(floor, askedAgent) ? { kind: 'agent', agent: askedAgent } : { kind: 'later' };
   const prioritised = grantable(floor)[0];
   if (prioritised !== undefined) return { kind: 'agent', agent: prioritised };
   const { task } = floor;
@@ -48,8 +49,8 @@ export function nextInTurn(floor: Floor): AgentId | null {
  * agents of the next exchange, if its message calls none.
  */
 export function upcoming(floor: Floor): readonly AgentId[] {
-  const asked = nextAsked(floor);
-  const next = new Set(asked === null ? grantable(floor) : [asked, ...grantable(floor)]);
+  const askedAgent = nextAsked(floor);
+  const next = new Set(askedAgent === null ? grantable(floor) : [askedAgent, ...grantable(floor)]);
   const due = floor.task?.next?.agent;
   if (due !== undefined) next.add(due);
   for (const { agent } of inTurn(floor, floor.exchange === null ? 0 : floor.settings.rounds)) next.add(agent);
@@ -64,8 +65,8 @@ function nextAsked({ parked }: Floor): AgentId | null {
 /** The agent with a parked turn that waits until `agent` gets the floor and answers; `undefined` for none. */
 export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined {
   return parked.findLast((turn) => {
-    const asked = askOf(turn);
-    return asked?.is === 'asked' && asked.agent === agent;
+    const ask = askOf(turn);
+    return ask?.is === 'asked' && ask.agent === agent;
   })?.agent;
 }
 

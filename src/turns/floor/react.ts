@@ -64,14 +64,14 @@ function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly
   if (announcement.kind === 'trust')
     return [announce, { type: 'offerTrust', agent: announcement.agent, id: announcement.id }];
   if (announcement.kind !== 'approval') return [announce];
-  const { question, key: known } = announcement;
-  return [announce, { type: 'offer', question, ...defined({ key: known }) }];
+  const { question, key: requestKey } = announcement;
+  return [announce, { type: 'offer', question, ...defined({ key: requestKey }) }];
 }
 
 function prompt(
   fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>,
   reason: PromptReason,
-  told: {
+  turn: {
     readonly feedback?: Feedback | undefined;
     readonly brief?: string | undefined;
     readonly fresh?: true | undefined;
@@ -81,8 +81,8 @@ function prompt(
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
   const { open = [], asked, decided } = fact.type === 'turnResumed' ? fact : {};
   const askedBy = fact.type === 'turnGranted' ? fact.askedBy : undefined;
-  const said = defined({ feedback: told?.feedback, brief: told?.brief, fresh: told?.fresh, without: told?.without });
-  const of = { ...defined({ askedBy, asked, decided }), ...said };
+  const fields = defined({ feedback: turn?.feedback, brief: turn?.brief, fresh: turn?.fresh, without: turn?.without });
+  const of = { ...defined({ askedBy, asked, decided }), ...fields };
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...of };
 }
 

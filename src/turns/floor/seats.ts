@@ -196,10 +196,10 @@ export function isOfNow(floor: Floor, epoch: number): boolean {
 
 /** Whether an answer is for a request: the numbers are equal, and the keys too if the answer has a key. */
 export function isAnswerTo(
-  asked: Pick<Question, 'question' | 'key'>,
+  request: Pick<Question, 'question' | 'key'>,
   answer: { readonly question: number; readonly key?: string },
 ): boolean {
-  return asked.question === answer.question && (answer.key === undefined || answer.key === asked.key);
+  return request.question === answer.question && (answer.key === undefined || answer.key === request.key);
 }
 
 /** The holder's open request; `null` for none. */
@@ -209,7 +209,7 @@ export function openQuestion({ turn }: Floor): Question | null {
 }
 
 /** A request after its agent was restarted. It has no always-allow rules, because a decision then counts once. */
-export function restartedAsking({ always: _always, ...question }: Question): Question {
+export function requestAfterRestart({ always: _always, ...question }: Question): Question {
   return { ...question, restarted: true };
 }
 
@@ -231,7 +231,7 @@ export function cutWait(wait: Wait): Wait {
   if (wait.reason !== 'approval') return stoppedWait(wait);
   const { lasting } = wait.question;
   if (lasting === undefined) return { ...wait, ready: true };
-  return { ...wait, cut: true, question: lasting === 'answer' ? restartedAsking(wait.question) : wait.question };
+  return { ...wait, cut: true, question: lasting === 'answer' ? requestAfterRestart(wait.question) : wait.question };
 }
 
 /**
@@ -319,22 +319,22 @@ export function requestsOn({ holder, asides: backgroundRuns = [] }: Asking): rea
 }
 
 /** The id that ties posts to a request (`approval:3`) or to a question about an agent's files (`trust:dev a1b2`). */
-export function askedId(
-  asked: { readonly question: number } | { readonly agent: AgentId; readonly id: string },
+export function requestPostId(
+  request: { readonly question: number } | { readonly agent: AgentId; readonly id: string },
 ): string {
-  return 'question' in asked ? `approval:${asked.question}` : `trust:${asked.agent} ${asked.id}`;
+  return 'question' in request ? `approval:${request.question}` : `trust:${request.agent} ${request.id}`;
 }
 
 /** The open requests, and the open questions about files in agents' folders, with their ids. */
-export function openOn({
+export function requestsAndTrustOn({
   trust = [],
   ...floor
 }: Asking & { readonly trust?: readonly TrustQuestion[] }): readonly OpenRequest[] {
   return [
-    ...requestsOn(floor).map(({ agent, question }) => ({ agent, id: askedId(question), title: question.title })),
+    ...requestsOn(floor).map(({ agent, question }) => ({ agent, id: requestPostId(question), title: question.title })),
     ...trust.map(({ agent, id, folder }) => ({
       agent,
-      id: askedId({ agent, id }),
+      id: requestPostId({ agent, id }),
       title: `trust the files in ${folder}`,
     })),
   ];
@@ -344,17 +344,17 @@ export function openOn({
 export type OpenRequest = { readonly agent: AgentId; readonly id: string; readonly title: string };
 
 /** The open request with a number; `null` for none. */
-export function askedAs(view: Asking, number: number): FloorQuestion | null {
+export function requestByNumber(view: Asking, number: number): FloorQuestion | null {
   return requestsOn(view).find(({ question }) => question.question === number) ?? null;
 }
 
 /** The open request with a key; `null` for none. */
-export function askedWith(view: Asking, key: string): FloorQuestion | null {
+export function requestByKey(view: Asking, key: string): FloorQuestion | null {
   return requestsOn(view).find(({ question }) => question.key === key) ?? null;
 }
 
 /** The open request for an approval; `null` for none. */
-export function askedBy(view: Asking, approval: string): Question | null {
+export function requestByApproval(view: Asking, approval: string): Question | null {
   return requestsOn(view).find(({ question }) => question.approval === approval)?.question ?? null;
 }
 
@@ -380,14 +380,14 @@ export function missedBy(turn: Turn): Turn['unseen'] {
 /** The turn without a message. */
 export function turnWithout(turn: Turn, id: MessageId): Turn {
   const isOther = (message: { readonly id: MessageId }): boolean => message.id !== id;
-  const kept = {
+  const otherMessages = {
     injecting: turn.injecting.filter(isOther),
     unseen: turn.unseen.filter(isOther),
     given: turn.given.filter(isOther),
     answered: turn.answered.filter((answered) => answered !== id),
   };
-  if (turn.status !== 'waiting') return { ...turn, ...kept };
-  return { ...turn, ...kept, wait: { ...turn.wait, answers: turn.wait.answers.filter(isOther) } };
+  if (turn.status !== 'waiting') return { ...turn, ...otherMessages };
+  return { ...turn, ...otherMessages, wait: { ...turn.wait, answers: turn.wait.answers.filter(isOther) } };
 }
 
 /**
@@ -397,8 +397,8 @@ export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
   if (turn.given.length === 0) return [];
   const turns = turnsOf(floor);
   const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
-  const owed = turns.flatMap(missedBy);
-  const claimed = new Set([...others, ...owed, ...floor.held].map(({ id }) => id));
+  const missed = turns.flatMap(missedBy);
+  const claimed = new Set([...others, ...missed, ...floor.held].map(({ id }) => id));
   return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 

@@ -15,7 +15,7 @@ export type Choice = (typeof CHOICES)[number];
 const PAUSES = ['turn_limit', 'confirmation'] as const;
 
 /** One field of a form that an MCP server sends for people to fill in. */
-const askedFieldSchema = z.strictObject({
+const formFieldSchema = z.strictObject({
   /** The field's name in `/answer`. */
   name: z.string(),
   label: z.string(),
@@ -33,7 +33,7 @@ const askedFieldSchema = z.strictObject({
   initial: z.string().exactOptional(),
 });
 
-export type AskedField = Readonly<z.infer<typeof askedFieldSchema>>;
+export type FormField = Readonly<z.infer<typeof formFieldSchema>>;
 
 /** What people must know about a tool call besides its input. */
 export const aboutSchema = z.strictObject({
@@ -56,7 +56,7 @@ export const aboutSchema = z.strictObject({
   danger: z.literal(true).exactOptional(),
   /** An example of an answer, for a request that is answered in words. */
   answer: z.string().exactOptional(),
-  form: z.array(askedFieldSchema.readonly()).readonly().exactOptional(),
+  form: z.array(formFieldSchema.readonly()).readonly().exactOptional(),
   /** Set when the channel shows what a person fills into the form. Answers without a form are always shown. */
   showsAnswer: z.literal(true).exactOptional(),
   /** Set when the agent runs the call itself and learns only that it was denied, not why. */
@@ -73,7 +73,7 @@ export const aboutSchema = z.strictObject({
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
 
 /** An agent's request for approval, in words for people. */
-export const askedApprovalSchema = z.strictObject({
+export const approvalRequestSchema = z.strictObject({
   title: z.string(),
   /**
    * The whole input of the tool call in words; can be '' when nobody can be asked. For a paused run: the input of a
@@ -107,8 +107,8 @@ export const questionSchema = z.strictObject({
   key: z.string().exactOptional(),
   /** True when the whole request is shown in the channel. Before that it cannot be allowed. */
   shown: z.boolean(),
-  ...askedApprovalSchema.omit({ id: true }).shape,
-  approval: askedApprovalSchema.shape.id,
+  ...approvalRequestSchema.omit({ id: true }).shape,
+  approval: approvalRequestSchema.shape.id,
 });
 
 /**
@@ -240,11 +240,11 @@ export type SeatSettings = z.infer<typeof seatSettingsSchema>;
 export const configSchemas = { settings: shared(floorSettingsSchema), seats: shared(z.array(seatSettingsSchema)) };
 
 function shared<Value>(schema: { parse(stored: unknown): Value }) {
-  const made = new WeakMap<object, Value>();
+  const parsedValues = new WeakMap<object, Value>();
   return z.unknown().transform((stored): Value => {
-    const known = stored instanceof Object ? made.get(stored) : undefined;
+    const known = stored instanceof Object ? parsedValues.get(stored) : undefined;
     const value = known ?? schema.parse(stored);
-    if (stored instanceof Object) made.set(stored, value);
+    if (stored instanceof Object) parsedValues.set(stored, value);
     return value;
   });
 }

@@ -7,10 +7,10 @@ import type { ReviewStand } from '../view.ts';
 import {
   HEADING_LENGTH,
   NUMBER,
-  answersAsked,
+  decisionHints,
   blockOf,
   decisionDetails,
-  factsAsked,
+  requestFacts,
   heading,
   inline,
   limitName,
@@ -71,10 +71,10 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
   approval: {
     note: ({ agent, question, title }, name) => `${name(agent)} requests approval ${question}: ${excerpt(title)}`,
     values: ({ question }) => ({ question: `${question}`, detail: null }),
-    after: (asked, name) => {
-      const agent = name(asked.agent);
+    after: (request, name) => {
+      const agent = name(request.agent);
       const lines = (some: readonly string[]): string => some.map((line) => `\n${line}`).join('');
-      return lines(factsAsked(asked, agent)) + blockOf(asked.detail) + lines(answersAsked(asked, agent));
+      return lines(requestFacts(request, agent)) + blockOf(request.detail) + lines(decisionHints(request, agent));
     },
     countless: true,
   },
@@ -90,7 +90,7 @@ const ROWS: { readonly [K in Kind]: Row<K> } = {
   forbidden: { note: ({ agent, title, why }, name) => `${name(agent)} was denied ${excerpt(title)}: ${why}` },
   trust: {
     note: ({ agent, id }, name) => `operators decide about the files ${id} in ${name(agent)}'s folder`,
-    after: (asked) => `${blockOf(asked.detail)}\n${trustAnswers(asked)}`,
+    after: (question) => `${blockOf(question.detail)}\n${trustAnswers(question)}`,
     countless: true,
   },
   trustAnswered: {
@@ -181,19 +181,19 @@ function sharedValues({ agent, server, kept, id, ...texts }: Shared, nameOf: Nam
   const { why, cause, title, rule, what, folder } = texts;
   return defined({
     agent: agent && nameOf(agent),
-    why: given(why, reason),
-    cause: given(cause, reason),
-    title: given(title, heading),
-    rule: given(rule, heading),
-    what: given(what, (text) => excerpt(text, REPORT_LENGTH)),
-    folder: given(folder, inline),
+    why: mapDefined(why, reason),
+    cause: mapDefined(cause, reason),
+    title: mapDefined(title, heading),
+    rule: mapDefined(rule, heading),
+    what: mapDefined(what, (text) => excerpt(text, REPORT_LENGTH)),
+    folder: mapDefined(folder, inline),
     server,
     kept,
     id,
   });
 }
 
-function given<T>(text: string | undefined, words: (text: string) => T): T | undefined {
+function mapDefined<T>(text: string | undefined, words: (text: string) => T): T | undefined {
   return text === undefined ? undefined : words(text);
 }
 

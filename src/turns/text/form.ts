@@ -1,4 +1,4 @@
-import type { AskedField } from '../floor/settings.ts';
+import type { FormField } from '../floor/settings.ts';
 
 /** The keyword in a form's schema that allows the channel to show the answer. */
 export const PUBLIC = 'x-public';
@@ -24,7 +24,7 @@ export function listWords(values: readonly string[]): string {
 }
 
 /** Parses several values of a field: a JSON array of texts, or values separated by commas. */
-export function valuesListed(words: string): readonly string[] {
+export function parseList(words: string): readonly string[] {
   return (words.startsWith('[') ? textsIn(words) : null) ?? words.split(',').map((value) => value.trim());
 }
 
@@ -32,7 +32,7 @@ export function valuesListed(words: string): readonly string[] {
  * Parses the words that answer a form into values by field name. For a form with one field the whole text can be its
  * value. Returns `null` when a value has no field name.
  */
-export function filledIn(words: string, names: readonly string[]): ReadonlyMap<string, string> | null {
+export function parseFormWords(words: string, names: readonly string[]): ReadonlyMap<string, string> | null {
   if (names.length === 0) return new Map();
   const text = words.trim();
   const name = names.map((each) => each.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|');
@@ -53,51 +53,51 @@ export function filledIn(words: string, names: readonly string[]): ReadonlyMap<s
 }
 
 /** Returns example words for a form: "name=… colour=red". `<name>` for a form with one field; "done" without fields. */
-export function exampleWords(form: readonly AskedField[]): string {
+export function exampleWords(form: readonly FormField[]): string {
   const [only] = form;
   if (only === undefined) return 'done';
   if (form.length === 1) return `<${only.name}>`;
   return form.map((field) => `${field.name}=${exampleOf(field)}`).join(' ');
 }
 
-function fieldFacts(field: AskedField): string {
+function fieldFacts(field: FormField): string {
   const { required, initial } = field;
   const fallback = initial === undefined ? [] : [`${JSON.stringify(initial)} if left out`];
-  return [required ? 'required' : 'may be left out', ...takenBy(field), ...fallback].join(', ');
+  return [required ? 'required' : 'may be left out', ...acceptedValues(field), ...fallback].join(', ');
 }
 
 /**
  * Returns the hint beside a form's field: the server's hint, and what the field accepts. Leaves out a kind or choices
  * that the form shows anyway.
  */
-export function fieldHint(field: AskedField): string {
+export function fieldHint(field: FormField): string {
   const { hint, kind, options, format } = field;
   const isPlain = options.length > 0 || kind === 'boolean' || (kind === 'text' && format === undefined);
-  const takes = takenBy(field)
+  const takes = acceptedValues(field)
     .slice(isPlain ? 1 : 0)
     .join(', ');
   return [hint, takes].filter((text) => text !== '').join(' · ');
 }
 
 /** Returns a field as a line of a question: "color (required, one of red, green): Which one?". */
-export function fieldLine(field: AskedField): string {
+export function fieldLine(field: FormField): string {
   const { name, label, hint } = field;
   const about = [label === name ? '' : label, hint].filter((text) => text !== '').join(': ');
   return `${name} (${fieldFacts(field)})${about === '' ? '' : `: ${about}`}`;
 }
 
-function takenBy({ kind, options, least, most, format }: AskedField): readonly string[] {
-  const what = kind === 'integer' ? 'a whole number' : kind === 'boolean' ? 'yes or no' : kind;
+function acceptedValues({ kind, options, least, most, format }: FormField): readonly string[] {
+  const kindWords = kind === 'integer' ? 'a whole number' : kind === 'boolean' ? 'yes or no' : kind;
   const choices = options.map(({ value, label }) => (value === label ? value : `${value} (${label})`));
   const many = kind === 'text' ? ' characters' : kind === 'some' ? ' of them' : '';
   return [
-    format ?? (choices.length === 0 ? what : `${kind} of ${choices.join(', ')}`),
+    format ?? (choices.length === 0 ? kindWords : `${kind} of ${choices.join(', ')}`),
     ...(least === undefined ? [] : [`at least ${least}${many}`]),
     ...(most === undefined ? [] : [`at most ${most}${many}`]),
   ];
 }
 
-function exampleOf({ kind, options: [first] }: AskedField): string {
+function exampleOf({ kind, options: [first] }: FormField): string {
   return first?.value ?? (kind === 'boolean' ? 'yes' : '…');
 }
 

@@ -33,23 +33,23 @@ export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[
  * Returns the agent that an agent's text asks: the only one mentioned in its last sentence, if that is a question.
  * Otherwise `null`.
  */
-export function askedIn(text: string, agents: readonly Addressee[]): AgentId | null {
+export function askedAgentIn(text: string, agents: readonly Addressee[]): AgentId | null {
   if (!AT.test(text)) return null;
   const last = sentencesOf(text).at(-1) ?? '';
-  const [asked, ...others] = new Set(mentions(last, namesOf(agents)));
-  return asked === undefined || others.length > 0 || !QUESTION_END.test(last) ? null : asked;
+  const [askedAgent, ...others] = new Set(mentions(last, namesOf(agents)));
+  return askedAgent === undefined || others.length > 0 || !QUESTION_END.test(last) ? null : askedAgent;
 }
 
 /**
  * Returns whether a text is an operator command: one line with "/" or "!" and a known first word ("floor", "agent").
  * After "stop" any text may follow.
  */
-export function isCommandLine(text: string, known: readonly string[]): boolean {
+export function isCommandLine(text: string, commandNames: readonly string[]): boolean {
   const found = /^[/!](\S+)(.*)$/s.exec(text.trim());
   if (found === null) return false;
   const [, word = '', rest = ''] = found;
-  if (isStopWord(word)) return known.includes('stop');
-  return !rest.includes('\n') && known.some((each) => each.toLowerCase() === word.toLowerCase());
+  if (isStopWord(word)) return commandNames.includes('stop');
+  return !rest.includes('\n') && commandNames.some((each) => each.toLowerCase() === word.toLowerCase());
 }
 
 /** Returns whether a word means stop: "stop", "STOP!!" or "stop,". */
@@ -114,9 +114,9 @@ function folded(text: string): string {
 function namesOf(agents: readonly Addressee[]): Names {
   const byName = agents.map(({ id, name }) => [folded(name.trim()), id] as const);
   const byId = agents.map(({ id }) => [folded(id), id] as const);
-  const known = new Map([...byName, ...byId].filter(([name]) => name !== ''));
-  const lengths = [...new Set([...known.keys()].map((name) => name.length))].sort((a, b) => b - a);
-  return { agents: known, lengths };
+  const agentsByName = new Map([...byName, ...byId].filter(([name]) => name !== ''));
+  const lengths = [...new Set([...agentsByName.keys()].map((name) => name.length))].sort((a, b) => b - a);
+  return { agents: agentsByName, lengths };
 }
 
 type PassWord = { readonly first: string; readonly plain: string };
@@ -249,9 +249,9 @@ export class SignalScanner {
   end(): SignalEnd {
     const { length } = this.#line;
     const rest = this.#line + this.#pending;
-    const { kept, argument } = rest.includes(this.#signal) ? cut(rest, this.#fence, this.#signal) : UNCUT;
-    if (kept === null) return { text: this.#pending, signalled: false, argument: null };
-    return { text: this.#pending.slice(0, Math.max(0, kept - length)), signalled: true, argument };
+    const { textLength, argument } = rest.includes(this.#signal) ? cut(rest, this.#fence, this.#signal) : UNCUT;
+    if (textLength === null) return { text: this.#pending, signalled: false, argument: null };
+    return { text: this.#pending.slice(0, Math.max(0, textLength - length)), signalled: true, argument };
   }
 
   #space(piece: string): string {
@@ -293,13 +293,13 @@ export class SignalScanner {
   }
 }
 
-type Cut = { readonly kept: number | null; readonly argument: string | null };
+type Cut = { readonly textLength: number | null; readonly argument: string | null };
 
-const UNCUT: Cut = { kept: null, argument: null };
+const UNCUT: Cut = { textLength: null, argument: null };
 
 function cut(text: string, open: Fence | null, signal: string): Cut {
   const lines = linesOf(text, open);
-  let kept: number | null = null;
+  let cutAt: number | null = null;
   let argument: string | null = null;
   for (const line of lines.toReversed()) {
     const words = [...line.text.matchAll(/\S+/g)].map((match) => ({ at: match.index, text: match[0] }));
@@ -307,11 +307,11 @@ function cut(text: string, open: Fence | null, signal: string): Cut {
     if (found.from === words.length && words.length > 0) break;
     const before = line.text.slice(0, words[found.from]?.at ?? 0);
     if (words.length > 0 && (line.isCode || isQuote(before))) break;
-    if (words.length > 0) kept = line.at + before.trimEnd().length;
+    if (words.length > 0) cutAt = line.at + before.trimEnd().length;
     argument ??= found.argument;
     if (found.from > 0) break;
   }
-  return { kept: kept === null ? null : text.slice(0, kept).trimEnd().length, argument };
+  return { textLength: cutAt === null ? null : text.slice(0, cutAt).trimEnd().length, argument };
 }
 
 function linesOf(

@@ -256,13 +256,13 @@ type ChannelEffect = Exclude<Effect, { readonly type: 'cancel' }>;
  * the announcement was made, this time included. From the second time on, the posts edit its earlier posts. `null` and
  * 0: the posts edit nothing.
  */
-type Written = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
+type PostTexts = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
 
 /**
  * Returns the posts of an effect, and the announcement that they edit. A repeated request for approval that is long
  * edits nothing: a short post below it is made.
  */
-export function writtenOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRendering): Written {
+export function postTextsOf(channel: ChannelId, effect: ChannelEffect, rendering: TextRendering): PostTexts {
   const texts = textsOf(channel, effect, rendering);
   if (effect.type !== 'announce') return { texts, key: null, repeats: 0 };
   const { announcement, key, repeat } = effect;

@@ -4,17 +4,17 @@ import type { Instant } from '../../lib/time.ts';
 import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
-type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'restarted'> & {
+type ShownRequest = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'restarted'> & {
   readonly until?: Instant;
 };
 
 /** Returns the facts of a request, one line each. Backticks are replaced, so that no line opens a code block. */
-export function factsAsked({ detail, about, restarted }: AskedQuestion, agent: string): readonly string[] {
+export function requestFacts({ detail, about, restarted }: ShownRequest, agent: string): readonly string[] {
   const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
-  const known = about === undefined ? [] : factsAbout(about, agent, restarted === true);
+  const callFacts = about === undefined ? [] : factsAbout(about, agent, restarted === true);
   return [
     ...(restarted === true ? [RESTARTED(agent)] : []),
-    ...known,
+    ...callFacts,
     ...(mixed === '' ? [] : [`⚠ Words with letters of more than one alphabet: ${mixed}`]),
   ].map(inline);
 }
@@ -41,22 +41,22 @@ export function isDiff(detail: string): boolean {
  * Returns how to decide about a request, in lines: commands, offered rules, who decides, the deadline. Empty for a
  * request without `until` and `about`.
  */
-export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
-  const { about, always = [], until } = asked;
+export function decisionHints(request: ShownRequest, agent: string): readonly string[] {
+  const { about, always = [], until } = request;
   if (until === undefined && about === undefined) return [];
   const rules = always.map(({ words }, index) => `Always allow ${index + 1}: ${words}`);
   const scope = rules.length === 0 ? [] : [`Rules hold for ${agent} in this channel, for 30 days.`];
   const who = about?.who === undefined ? 'Operators decide.' : `Only these decide: ${about.who}.`;
-  const time = until === undefined ? '' : ` ${silenceMeans(asked)} at ${utcTime(until)} if nobody answers.`;
-  return [...howToAnswer(asked, agent), ...rules, ...scope, `${who}${time}`].map(inline);
+  const time = until === undefined ? '' : ` ${silenceMeans(request)} at ${utcTime(until)} if nobody answers.`;
+  return [...howToAnswer(request, agent), ...rules, ...scope, `${who}${time}`].map(inline);
 }
 
-function silenceMeans({ about, pause }: AskedQuestion): string {
+function silenceMeans({ about, pause }: ShownRequest): string {
   if (pause !== undefined) return 'The run ends';
   return about?.answer === undefined ? 'Denied' : 'Declined';
 }
 
-function howToAnswer({ question, about, pause, restarted }: AskedQuestion, agent: string): readonly string[] {
+function howToAnswer({ question, about, pause, restarted }: ShownRequest, agent: string): readonly string[] {
   if (pause !== undefined || restarted === true || about === undefined) return [];
   if (about.answer !== undefined) {
     const command = `/answer ${question} ${about.answer}`;
@@ -77,11 +77,11 @@ export function formNote({ showsAnswer }: Pick<AboutCall, 'showsAnswer'>): strin
   return showsAnswer === true ? 'The channel will show your answer' : 'The channel will not show your answer';
 }
 
-/** Returns the label of the input field for the reason of a denial. `asked`: the request; `null` when it is closed. */
-export function reasonLabel(asked: AskedQuestion | null): string {
-  const { denyOnly, answer } = asked?.about ?? {};
+/** Returns the label of the input field for the reason of a denial. `request`: `null` when it is closed. */
+export function reasonLabel(request: ShownRequest | null): string {
+  const { denyOnly, answer } = request?.about ?? {};
   // A restarted agent reads the reason in its next prompt.
-  const isUnread = asked?.restarted !== true && (denyOnly === true || answer !== undefined);
+  const isUnread = request?.restarted !== true && (denyOnly === true || answer !== undefined);
   return isUnread ? 'Reason (recorded, not sent to the agent)' : 'Reason (the agent reads it)';
 }
 
@@ -131,11 +131,11 @@ export function answerText(notice: AnsweredNotice, nameOf: (agent: AgentId) => s
 
 /** Returns the words that tell an agent how a request from before its restart was decided. */
 export function decidedWords({ title, choice, reason: why }: DecidedRequest): string {
-  const asked = `Before you were restarted, you requested "${inline(heading(title))}"`;
+  const opening = `Before you were restarted, you requested "${inline(heading(title))}"`;
   const words = why === undefined ? '' : `, with these words: "${inline(excerpt(why, REASON_LENGTH))}"`;
   return choice === 'allow'
-    ? `${asked}. It was allowed, and has not run. Request exactly the same again: it is allowed once.`
-    : `${asked}. It was denied${words}. Continue without it.`;
+    ? `${opening}. It was allowed, and has not run. Request exactly the same again: it is allowed once.`
+    : `${opening}. It was denied${words}. Continue without it.`;
 }
 
 /** Returns the words that tell an agent why its failed run is retried, with the words of the person who retried it. */

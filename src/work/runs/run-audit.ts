@@ -10,7 +10,7 @@ import type {
   ToolCallRow,
 } from '../../turns/tool-calls.ts';
 import { counted } from '../../turns/commands/clock-words.ts';
-import { askedBy } from '../../turns/floor/seats.ts';
+import { requestByApproval } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { toolCallRows } from './call-record.ts';
 import { runKeysOf, runName, seatOfRuns } from './floor-binding.ts';
@@ -88,7 +88,7 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
     tool,
     askedAt: requestedAt,
     until: expiresAt,
-    question: floor === null ? null : (askedBy(floor, id)?.question ?? null),
+    question: floor === null ? null : (requestByApproval(floor, id)?.question ?? null),
   }));
   const journals = () => runKeysOf({ channel, agent }).map((each) => runs.newest(each));
   const rules = remembered.map(({ id, rule, by, at, until }): AlwaysAllowRule => {

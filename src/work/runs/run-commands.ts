@@ -3,8 +3,8 @@ import type { Clock } from '../../lib/time.ts';
 import { timeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import { askedAs, askedWith } from '../../turns/floor/seats.ts';
-import type { Kept } from '../../turns/manager.ts';
+import { requestByNumber, requestByKey } from '../../turns/floor/seats.ts';
+import type { PostedDraft } from '../../turns/manager.ts';
 import { DISCARDED } from '../../turns/drawn-for.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
@@ -28,7 +28,7 @@ export type RunCommandPorts = {
      * Posts the draft of the holder's turn before a person ends the turn's run. `completes`: the run is completed, and
      * the draft is posted as it is. Otherwise the run is aborted, and the draft is marked as cut off.
      */
-    keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): Kept;
+    keep(channel: ChannelId, agent: AgentId, by: string, completes: boolean): PostedDraft;
   };
   readonly clock: Clock;
   readonly nameOf: (id: string) => string;
@@ -74,7 +74,7 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
     totals: (agent) => totalsText(agent, ports.runs),
     approvers(channel, question) {
       const view = ports.floors.view(channel);
-      const asked = view === null ? null : askedAs(view, question);
+      const asked = view === null ? null : requestByNumber(view, question);
       if (asked?.question.approval === undefined) return null;
       const { agent, isBackground } = asked;
       const approvers = ports.approvers(agent);
@@ -97,7 +97,7 @@ function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Reques
   const { agent, aside = false } = seatOfRuns(key);
   if (drawnFor.of === 'question') {
     const view = ports.floors.view(channel);
-    const asked = view === null ? null : askedWith(view, drawnFor.key);
+    const asked = view === null ? null : requestByKey(view, drawnFor.key);
     return asked?.agent !== agent || asked.isBackground !== aside;
   }
   const state = ports.runs.state(key);

@@ -2,7 +2,7 @@ import type { FactFields, Machine } from '../../engine/machine.ts';
 import type { MachineStore } from '../../engine/port.ts';
 import type { Instant } from '../../lib/time.ts';
 import { RESTORE_JUMP } from '../../turns/floor-store.ts';
-import { ASKED_TEXTS } from '../../turns/requesters.ts';
+import { REQUEST_TEXTS } from '../../turns/requesters.ts';
 import { emptyRuns, runStateSchema } from './run.ts';
 import type { RunState } from './run.ts';
 import { decideRun } from './run-decide.ts';
@@ -13,7 +13,7 @@ import { evolveRun } from './run-evolve.ts';
 /** The store of the runs of all seats. */
 export type RunStore = MachineStore<RunState, RunCommand, RunFact, unknown, RunRefusal>;
 
-const ASKED_WORDS = [...ASKED_TEXTS, 'offers.rule', 'offers.words'];
+const ASKED_WORDS = [...REQUEST_TEXTS, 'offers.rule', 'offers.words'];
 
 /** Texts of agents and people in facts, and ids of people, for erasing. */
 const RUN_TEXTS: FactFields = {

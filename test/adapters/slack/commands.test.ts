@@ -6,7 +6,7 @@ import { createClient } from '../../../src/adapters/slack/client.ts';
 import { answer } from '../../../src/adapters/slack/commands.ts';
 import type { Answer } from '../../../src/turns/commands/context.ts';
 import { helpText } from '../../../src/turns/commands/read.ts';
-import type { AskedField } from '../../../src/turns/floor/settings.ts';
+import type { FormField } from '../../../src/turns/floor/settings.ts';
 import { stand, until, viewOf } from './listener.ts';
 import type { Run, Stand, StandOptions } from './listener.ts';
 
@@ -485,14 +485,14 @@ describe('a question with a form', () => {
   const about = { step: 1, steps: 9, tool: 'issue of hub', folder: null, why: 'hub asks', says: null };
   const plain = { hint: '', required: false, options: [] } as const;
   const kinds = ['bug', 'idea'].map((value) => ({ value, label: value.toUpperCase() }));
-  const FORM: readonly AskedField[] = [
+  const FORM: readonly FormField[] = [
     { ...plain, name: 'title', label: 'Title', hint: 'What is wrong?', kind: 'text', required: true, least: 3 },
     { ...plain, name: 'kind', label: 'Kind', kind: 'one', required: true, options: kinds, initial: 'idea' },
     { ...plain, name: 'labels', label: 'Labels', kind: 'some', options: kinds, most: 1 },
     { ...plain, name: 'urgent', label: 'Urgent?', kind: 'boolean' },
     { ...plain, name: 'votes', label: 'Votes', kind: 'integer', least: 1, initial: '2' },
   ];
-  const askWith = (form: readonly AskedField[], question = 8): void => {
+  const askWith = (form: readonly FormField[], question = 8): void => {
     here.ears.view = (channel) => {
       const asked = {
         question,

@@ -2,10 +2,10 @@ import { assert as holds, constantFrom, oneof, property, record, string } from '
 import { describe, expect, test } from 'vitest';
 import { checkForm } from '../../../src/turns/commands/check-form.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
-import type { AskedField } from '../../../src/turns/floor/settings.ts';
-import { filledIn, formWords } from '../../../src/turns/text/form.ts';
+import type { FormField } from '../../../src/turns/floor/settings.ts';
+import { parseFormWords, formWords } from '../../../src/turns/text/form.ts';
 
-const field = (name: string, more: Partial<AskedField> = {}): AskedField => ({
+const field = (name: string, more: Partial<FormField> = {}): FormField => ({
   name,
   label: name,
   hint: '',
@@ -83,7 +83,7 @@ describe('the words that answer a form', () => {
         const line = parseLine(`/answer 8 ${formWords(values)}`);
         const words = line.ok ? (line.invocation.values.words ?? '') : '';
         const given = names.filter((name) => values[name] !== '');
-        const read = filledIn(words, names);
+        const read = parseFormWords(words, names);
         expect(given.map((name) => read?.get(name))).toEqual(given.map((name) => values[name]));
       }),
     );

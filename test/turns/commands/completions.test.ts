@@ -54,12 +54,12 @@ describe('an unfinished line', () => {
   });
 
   test('T7 offers the numbers and titles of open requests', () => {
-    const asked = [8, 9].map((question) => ({ question: { question, title: 'rm -rf build' } }));
-    expect(completions('/allow ', { ...KNOWN, asked })).toEqual([
+    const requests = [8, 9].map((question) => ({ question: { question, title: 'rm -rf build' } }));
+    expect(completions('/allow ', { ...KNOWN, requests })).toEqual([
       { value: '8', line: '/allow 8', summary: 'rm -rf build' },
       { value: '9', line: '/allow 9', summary: 'rm -rf build' },
     ]);
-    expect(completions('!reject 7', { ...KNOWN, asked })).toEqual([]);
+    expect(completions('!reject 7', { ...KNOWN, requests })).toEqual([]);
     expect(completions('/allow ', KNOWN)).toEqual([]);
   });
 

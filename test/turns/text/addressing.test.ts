@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { addressedIn, askedIn, isCommandLine, mentionsIn } from '../../../src/turns/text/recognition.ts';
+import { addressedIn, askedAgentIn, isCommandLine, mentionsIn } from '../../../src/turns/text/recognition.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const AGENTS = [
@@ -197,7 +197,7 @@ describe('a text in which an agent asks or mentions another', () => {
     ['`@qa does it pass?`', null],
     ['Is this right? @qa', null],
   ])('T15 %j asks %s', (text, asked) => {
-    expect(askedIn(text, agents)).toBe(asked);
+    expect(askedAgentIn(text, agents)).toBe(asked);
   });
 
   test.each([

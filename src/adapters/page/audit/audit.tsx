@@ -2,7 +2,7 @@ import { computed, signal, useSignalEffect } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import type { JSX } from 'preact';
 import { visible } from '../../../lib/visible.ts';
-import { askedId } from '../../../turns/floor/seats.ts';
+import { requestPostId } from '../../../turns/floor/seats.ts';
 import { CALL_ENDINGS, DECISIONS } from '../../../turns/tool-calls.ts';
 import type { AuditWanted, OpenApproval, AlwaysAllowRule } from '../../../turns/tool-calls.ts';
 import { pagePart } from '../access.tsx';
@@ -194,7 +194,7 @@ function Asked({ channel, agent, tool, askedAt, until, question }: OpenApproval)
         </span>
       </p>
       {question !== null && (
-        <Button kind="small-button" onClick={() => showOpen(channel, askedId({ question }))}>
+        <Button kind="small-button" onClick={() => showOpen(channel, requestPostId({ question }))}>
           Show
         </Button>
       )}

@@ -204,7 +204,7 @@ function choicesFor(line: string): readonly Completion[] {
     return completions(line, {
       agents: agents.peek(),
       messages: known.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
-      asked: floor === null ? [] : requestsOn(floor),
+      requests: floor === null ? [] : requestsOn(floor),
     });
   }
   const [whole, front = '', typed] = /^([\s\S]*(?:^|\s))@([\p{L}\p{N}_-]*)$/u.exec(line) ?? [];

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { askedId } from '../../../turns/floor/seats.ts';
+import { requestPostId } from '../../../turns/floor/seats.ts';
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { stopOf } from '../../delivery/card.ts';
@@ -153,7 +153,7 @@ function BackgroundRun(run: BackgroundRun): JSX.Element {
       </p>
       <div class="buttons">
         {question !== undefined && (
-          <Button kind="small-button" onClick={() => showOpen(channel.value ?? '', askedId(question))}>
+          <Button kind="small-button" onClick={() => showOpen(channel.value ?? '', requestPostId(question))}>
             Answer
           </Button>
         )}

@@ -3,15 +3,15 @@ import type { ComponentChildren, JSX } from 'preact';
 import { BoundedMap } from '../../../lib/keyed.ts';
 import { defined } from '../../../lib/defined.ts';
 import type { TrustQuestion } from '../../../turns/floor/floor.ts';
-import { askedId, requestsOn } from '../../../turns/floor/seats.ts';
+import { requestPostId, requestsOn } from '../../../turns/floor/seats.ts';
 import type { FloorQuestion } from '../../../turns/floor/seats.ts';
-import type { AskedField } from '../../../turns/floor/settings.ts';
-import { fieldHint, formWords, valuesListed } from '../../../turns/text/form.ts';
+import type { FormField } from '../../../turns/floor/settings.ts';
+import { fieldHint, formWords, parseList } from '../../../turns/text/form.ts';
 import type { FilledForm } from '../../../turns/text/form.ts';
 import {
   answerText,
-  answersAsked,
-  factsAsked,
+  decisionHints,
+  requestFacts,
   formNote,
   isDiff,
   reasonLabel,
@@ -36,9 +36,9 @@ const SETTLED_MS = 500;
 /** An open question with its answers; nothing once it is answered. */
 export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | null {
   const floor = view.value;
-  const asked = floor === null ? undefined : requestsOn(floor).find(({ question }) => askedId(question) === id);
+  const asked = floor === null ? undefined : requestsOn(floor).find(({ question }) => requestPostId(question) === id);
   if (asked !== undefined) return <Request asked={asked} />;
-  const trust = floor?.trust?.find((question) => askedId({ agent: question.agent, id: question.id }) === id);
+  const trust = floor?.trust?.find((question) => requestPostId({ agent: question.agent, id: question.id }) === id);
   return trust === undefined ? null : <Trust {...trust} />;
 }
 
@@ -69,7 +69,7 @@ function Request({ asked }: RequestProps): JSX.Element {
   const form = buttons.find(({ opens }) => opens?.what === 'form');
   return (
     <QuestionBox
-      id={askedId(asked.question)}
+      id={requestPostId(asked.question)}
       class={isDanger ? 'approval is-danger' : 'approval'}
       data-testid="approval"
       data-settled={settled}
@@ -78,10 +78,10 @@ function Request({ asked }: RequestProps): JSX.Element {
       onKeyDown={(event) => pressKey(event, { asked, settled, answer })}
     >
       <Title asked={asked} />
-      <Lines of={factsAsked(asked.question, name)} />
+      <Lines of={requestFacts(asked.question, name)} />
       {form !== undefined && <FormAnswers asked={asked} form={form} answer={answer} />}
       <Detail text={detail} folded={form === undefined ? undefined : !title.endsWith('…')} />
-      <Lines of={answersAsked({ ...asked.question, always: [], ...defined({ until: untilOf(asked) }) }, name)} />
+      <Lines of={decisionHints({ ...asked.question, always: [], ...defined({ until: untilOf(asked) }) }, name)} />
       {form === undefined && (
         <Answers buttons={buttons} shown={shown} answer={answer} below={<Rules asked={asked} answer={answer} />}>
           <input
@@ -272,7 +272,7 @@ function Trust(question: TrustQuestion): JSX.Element {
   const name = nameOf(agent);
   const buttons = trustButtons(question, name, view.value?.store ?? '');
   return (
-    <QuestionBox id={askedId({ agent, id })} data-testid="trust" aria-label={`The folder of ${name} (${id})`}>
+    <QuestionBox id={requestPostId({ agent, id })} data-testid="trust" aria-label={`The folder of ${name} (${id})`}>
       <p class="asked-title">
         🔐 <strong>{name}</strong> is not started: files in its folder {folder} would run without approval ({id})
       </p>
@@ -344,7 +344,7 @@ function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormPro
 
 type FieldProps = {
   readonly id: string;
-  readonly field: AskedField;
+  readonly field: FormField;
   readonly before: string | readonly string[] | undefined;
   readonly wrong: string | undefined;
 };
@@ -360,7 +360,7 @@ function Field({ id, field, before, wrong }: FieldProps): JSX.Element {
     <Frame class="answer-field">
       {isList(field) ? <legend>{name}</legend> : <label for={id}>{name}</label>}
       {isList(field) ? (
-        <Boxes id={id} field={field} value={typeof before === 'object' ? before : valuesListed(initial)} told={told} />
+        <Boxes id={id} field={field} value={typeof before === 'object' ? before : parseList(initial)} told={told} />
       ) : (
         <Control id={id} field={field} value={typeof before === 'string' ? before : initial} told={told} />
       )}
@@ -378,7 +378,7 @@ function Field({ id, field, before, wrong }: FieldProps): JSX.Element {
   );
 }
 
-function isList({ kind, options }: AskedField): boolean {
+function isList({ kind, options }: FormField): boolean {
   return kind === 'some' && options.length > 0;
 }
 
@@ -440,7 +440,7 @@ function fieldId(id: string, index: number): string {
   return `answer-${id.replaceAll(/\W/g, '-')}-${index}`;
 }
 
-function filledIn(form: HTMLFormElement | null, fields: readonly AskedField[]): FilledForm {
+function filledIn(form: HTMLFormElement | null, fields: readonly FormField[]): FilledForm {
   const data = new FormData(form ?? undefined);
   return Object.fromEntries(
     fields.map((field) => {

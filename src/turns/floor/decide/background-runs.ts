@@ -2,7 +2,7 @@ import type { CommandOf, RunDecider } from '../command.ts';
 import type { Refusal } from '../refusals.ts';
 import type { FactOf } from '../fact.ts';
 import type { BackgroundRun } from '../floor.ts';
-import { BACKGROUND_RUN_END_WORDS, findAskingRun, findBackgroundRun, findSeat, restartedAsking } from '../seats.ts';
+import { BACKGROUND_RUN_END_WORDS, findAskingRun, findBackgroundRun, findSeat, requestAfterRestart } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';
 import type { Instant } from '../../../lib/time.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
@@ -42,7 +42,7 @@ export function openBackgroundRequest(decision: DecisionBuilder, command: Comman
   const { agent, unaskable, until } = command;
   const backgroundRun = findBackgroundRun(decision.floor, agent);
   if (backgroundRun === undefined) return 'not-waiting';
-  if (backgroundRun.question !== undefined) return stayAsking(decision, backgroundRun.question, command);
+  if (backgroundRun.question !== undefined) return keepRequestOpen(decision, backgroundRun.question, command);
   const question = questionOf(decision, command);
   decision.record({ type: 'asideAsked', agent, question, ...(until === null ? {} : { until }) });
   if (unaskable === undefined) tellRequest(decision, { agent, question, until });
@@ -50,10 +50,10 @@ export function openBackgroundRequest(decision: DecisionBuilder, command: Comman
   return null;
 }
 
-function stayAsking(decision: DecisionBuilder, asked: Question, command: CommandOf<'askAside'>): Refusal | null {
+function keepRequestOpen(decision: DecisionBuilder, request: Question, command: CommandOf<'askAside'>): Refusal | null {
   const { agent, approval, until } = command;
-  if (approval.restarted !== true || asked.restarted === true || asked.approval !== approval.id) return 'already';
-  const question = restartedAsking(asked);
+  if (approval.restarted !== true || request.restarted === true || request.approval !== approval.id) return 'already';
+  const question = requestAfterRestart(request);
   decision.record({ type: 'asideAsked', agent, question, ...(until === null ? {} : { until }) });
   tellRequest(decision, { agent, question, until });
   return null;
@@ -65,11 +65,11 @@ function stayAsking(decision: DecisionBuilder, asked: Question, command: Command
  */
 export function tellRequest(
   decision: DecisionBuilder,
-  asked: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },
+  request: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },
 ): void {
-  const { agent, question, until } = asked;
-  const { shown: _shown, approval: _approval, lasting: _lasting, ...told } = question;
-  decision.announce({ kind: 'approval', agent, ...told, ...(until === null ? {} : { until }) });
+  const { agent, question, until } = request;
+  const { shown: _shown, approval: _approval, lasting: _lasting, ...requestFields } = question;
+  decision.announce({ kind: 'approval', agent, ...requestFields, ...(until === null ? {} : { until }) });
 }
 
 /** The stored form of a new request, with its number. Without details if nobody can be asked. */
@@ -80,9 +80,9 @@ export function questionOf(
   const { title, detail, id, always, ...rest } = approval;
   const of = { ...defined({ approval: id }), ...rest };
   const known = defined({ key });
-  const asked = { question: floor.questions + 1, ...known, title, shown: false, ...of };
-  if (unaskable !== undefined) return { ...asked, detail: '' };
-  return { ...asked, detail, ...(always === undefined ? {} : { always: [...always] }) };
+  const request = { question: floor.questions + 1, ...known, title, shown: false, ...of };
+  if (unaskable !== undefined) return { ...request, detail: '' };
+  return { ...request, detail, ...(always === undefined ? {} : { always: [...always] }) };
 }
 
 /** Closes the request of a background run without an answer. For a failed run, announces that the run is retried. */
@@ -96,10 +96,10 @@ export function withdrawBackgroundRequest(
     const of = defined({ run: backgroundRun.run });
     decision.announce({ kind: 'aside', agent, what: 'is retried', ...of, failed: false });
   }
-  const asked = backgroundRun?.question;
-  if (asked === undefined) return backgroundRun?.failed === true ? null : 'stale-question';
-  decision.record({ type: 'asideAnswered', agent, ...namedAs(asked), choice: null, by: decided?.by ?? agent });
-  tellAnswer(decision, asked, { agent, aside: true, ...runDeciderAnswer(decided) });
+  const request = backgroundRun?.question;
+  if (request === undefined) return backgroundRun?.failed === true ? null : 'stale-question';
+  decision.record({ type: 'asideAnswered', agent, ...requestRef(request), choice: null, by: decided?.by ?? agent });
+  tellAnswer(decision, request, { agent, aside: true, ...runDeciderAnswer(decided) });
   return null;
 }
 
@@ -185,7 +185,7 @@ export function decideBackgroundRequest(decision: DecisionBuilder, command: Comm
 }
 
 /** The number and key of a request, for facts. */
-export function namedAs({ question, key }: Question): Pick<Question, 'question' | 'key'> {
+export function requestRef({ question, key }: Question): Pick<Question, 'question' | 'key'> {
   return { question, ...defined({ key }) };
 }
 
@@ -206,5 +206,5 @@ function closeQuestion(
     throw new Error(`impossible: nothing is asked as ${number} in ${decision.floor.channel}`);
   const { agent, question } = backgroundRun;
   const of = defined({ approval: question.approval });
-  decision.record({ type: 'asideAnswered', agent, ...namedAs(question), ...of, ...answer });
+  decision.record({ type: 'asideAnswered', agent, ...requestRef(question), ...of, ...answer });
 }

@@ -58,10 +58,10 @@ export class DecisionBuilder {
       ...opening,
       holder,
     });
-    const isGiven =
+    const isShownToAgent =
       fate.state === 'held' ? fate.until === 'exchange' : fate.state === 'delivered' && fate.via !== 'observe';
     const to = fate.state === 'delivered' ? fate.to : [];
-    for (const agent of isGiven && message.until !== 'next' ? addressed : [])
+    for (const agent of isShownToAgent && message.until !== 'next' ? addressed : [])
       if (!to.includes(agent) && !isCalledFor(this.floor, agent, id))
         prioritise(this, agent, 'person', { message: id });
   }
@@ -211,15 +211,15 @@ function untilOf(over: NonNullable<ReturnType<typeof gate<'turn'>>>): Instant | 
  */
 export function grant(decision: DecisionBuilder, agent: AgentId, feedback?: Feedback): void {
   const askedBy = askerOf(decision.floor, agent);
-  const { messages: asked = [], feedback: earlier } =
+  const { messages: calledMessages = [], feedback: earlier } =
     decision.floor.prioritised.find((named) => named.agent === agent) ?? {};
   const ready = pending(decision);
-  const messages = deliver(decision, agent, ready, asked);
-  const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
+  const messages = deliver(decision, agent, ready, calledMessages);
+  const all = calledMessages.length === 0 ? messages : [...new Set([...messages, ...calledMessages])];
   const isForTask = askedBy === undefined && decision.floor.task?.next?.agent === agent;
   begin(decision, agent, {
     messages: all,
-    ...headersOf([...ready, ...asked.map((id) => ({ id, addressed: [agent] }))]),
+    ...headersOf([...ready, ...calledMessages.map((id) => ({ id, addressed: [agent] }))]),
     keepsPlace: askedBy !== undefined,
     ...defined({ askedBy, feedback: feedback ?? earlier }),
     ...(isForTask ? { forTask: true as const } : {}),
@@ -264,9 +264,9 @@ export function resume(
   const missed = missedBy(turn);
   const isAnswer = why === 'answered' || why === 'interrupt';
   const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
-  const asked = answerOf(turn);
+  const askedAgent = answerOf(turn);
   const isProgram =
-    isAnswer && (isAnsweredByPrograms || (asked !== null && missed.length === 0)) && !ready.some(isNewFromPerson);
+    isAnswer && (isAnsweredByPrograms || (askedAgent !== null && missed.length === 0)) && !ready.some(isNewFromPerson);
   const isNews = ready.some(isNewFromPerson) || decision.facts.some(isWord);
   if (decision.floor.exchange === null) openExchange(decision, why === 'operator' ? why : isNews ? 'person' : null);
   const unanswered = turn.given.map(({ id }) => id);
@@ -276,7 +276,7 @@ export function resume(
   const wait = waitOf(turn);
   const decided = wait?.reason === 'approval' && wait.decided !== undefined ? { decided: wait.decided } : {};
   const marks = {
-    ...(asked === null ? {} : { asked }),
+    ...(askedAgent === null ? {} : { asked: askedAgent }),
     ...decided,
     ...headersOf([...missed, ...ready]),
     ...(isProgram ? { fromProgram: true as const } : {}),
@@ -358,12 +358,12 @@ export function tellAnswer(
 ): void {
   const of = defined({ pause, approval });
   const how = about?.answer === undefined ? {} : { inWords: true as const };
-  const { reason, ...told } = answer;
+  const { reason, ...fields } = answer;
   // The call in short, because the request with its details is no longer shown.
   const { call = title } = about ?? {};
   const isHidden = answer.choice === 'allow' && about?.form !== undefined && about.showsAnswer !== true;
   const why = reason === undefined || isHidden ? {} : { reason };
-  decision.announce({ kind: 'answered', question, title: call, at: decision.at, ...of, ...how, ...told, ...why });
+  decision.announce({ kind: 'answered', question, title: call, at: decision.at, ...of, ...how, ...fields, ...why });
 }
 
 /** Posts the reports of background runs, if nobody holds the floor. */
@@ -393,8 +393,8 @@ function begin(
 
 function answerOf(turn: Turn): { readonly agent: AgentId; readonly answered: boolean } | null {
   const wait = waitOf(turn);
-  const asked = wait?.reason === 'answer' ? wait.of : undefined;
-  return asked === undefined ? null : { agent: asked.agent, answered: asked.is === 'answered' };
+  const ask = wait?.reason === 'answer' ? wait.of : undefined;
+  return ask === undefined ? null : { agent: ask.agent, answered: ask.is === 'answered' };
 }
 
 function isWord(fact: Fact): boolean {
@@ -409,11 +409,11 @@ function deliver(
   decision: DecisionBuilder,
   agent: AgentId,
   messages: readonly Held[],
-  asked: readonly MessageId[] = [],
+  calledMessages: readonly MessageId[] = [],
 ): readonly MessageId[] {
   const toAnswer: MessageId[] = [];
   for (const message of messages) {
-    const via = !isObserved(message) || asked.includes(message.id) ? 'prompt' : 'observe';
+    const via = !isObserved(message) || calledMessages.includes(message.id) ? 'prompt' : 'observe';
     if (via === 'prompt') toAnswer.push(message.id);
     decision.route(message, { state: 'delivered', to: [agent], via }, nextLine(decision, message));
   }

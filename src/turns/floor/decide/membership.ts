@@ -58,12 +58,12 @@ export function enqueue(decision: DecisionBuilder, agent: AgentId, at?: number):
 function placeOf({ seats, queue, configured }: Floor, agent: AgentId): number {
   if (configured?.seats.every((seat) => seat.agent !== agent) !== false) return queue.length;
   const rank = (id: AgentId): number => seats.findIndex((seat) => seat.agent === id);
-  const taken = (id: AgentId): number => seats[rank(id)]?.taken ?? 0;
+  const rounds = (id: AgentId): number => seats[rank(id)]?.taken ?? 0;
   const isAdded = (id: AgentId): boolean => seats[rank(id)]?.added === true;
   const tail = isAdded(agent) ? queue.findLastIndex((id) => !isAdded(id)) + 1 : 0;
   const behind = queue
     .slice(tail)
-    .findIndex((id) => taken(id) > taken(agent) || (taken(id) === taken(agent) && rank(id) > rank(agent)));
+    .findIndex((id) => rounds(id) > rounds(agent) || (rounds(id) === rounds(agent) && rank(id) > rank(agent)));
   return behind === -1 ? queue.length : tail + behind;
 }
 

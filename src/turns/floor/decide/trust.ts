@@ -9,7 +9,7 @@ import type { DecisionBuilder } from './decision-builder.ts';
  */
 export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust'>): Refusal | null {
   const { agent, id, folder, detail } = command;
-  if (asked(decision, agent, id) !== undefined) return 'already';
+  if (findTrustQuestion(decision, agent, id) !== undefined) return 'already';
   dropTrust(decision, { type: 'dropTrust', agent, keeps: id });
   const question = { agent, id, folder, detail };
   decision.record({ type: 'trustAsked', ...question });
@@ -19,7 +19,7 @@ export function askTrust(decision: DecisionBuilder, command: CommandOf<'askTrust
 
 /** Marks the question about an agent's files as shown in the channel. */
 export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'trustShown'>): Refusal | null {
-  const question = asked(decision, agent, id);
+  const question = findTrustQuestion(decision, agent, id);
   if (question === undefined) return 'stale-question';
   if (question.shown) return 'already';
   decision.record({ type: 'trustShown', agent, id });
@@ -29,7 +29,7 @@ export function trustShown(decision: DecisionBuilder, { agent, id }: CommandOf<'
 /** Applies an operator's decision whether to trust an agent's files, made in this channel or another. */
 export function answerTrust(decision: DecisionBuilder, command: CommandOf<'answerTrust'>): Refusal | null {
   const { agent, id, choice, by } = command;
-  if (asked(decision, agent, id) === undefined) return 'stale-question';
+  if (findTrustQuestion(decision, agent, id) === undefined) return 'stale-question';
   close(decision, { agent, id }, { choice, by });
   return null;
 }
@@ -41,7 +41,7 @@ export function dropTrust(decision: DecisionBuilder, { agent, keeps }: CommandOf
   return old.length === 0 ? 'stale-question' : null;
 }
 
-function asked({ floor }: DecisionBuilder, agent: string, id: string): TrustQuestion | undefined {
+function findTrustQuestion({ floor }: DecisionBuilder, agent: string, id: string): TrustQuestion | undefined {
   return floor.trust?.find((each) => each.agent === agent && each.id === id);
 }
 

@@ -54,8 +54,8 @@ export function advance(decision: DecisionBuilder): void {
 
 function releaseAskers(decision: DecisionBuilder): void {
   for (const turn of decision.floor.parked) {
-    const asked = askOf(turn);
-    const status = asked?.is === 'asked' ? findSeat(decision.floor, asked.agent)?.status : 'QUEUED';
+    const ask = askOf(turn);
+    const status = ask?.is === 'asked' ? findSeat(decision.floor, ask.agent)?.status : 'QUEUED';
     if (status === 'QUEUED' || status === 'ACTIVE' || status === 'WAITING') continue;
     decision.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true });
   }
@@ -77,14 +77,14 @@ export function goOn(decision: DecisionBuilder): void {
 
 /**
  * Opens an exchange for the pending messages, or begins the rounds of the open exchange anew, if the order opens for
- * messages. Calls the agents that the messages name. A new message of a person, or an operator (`asked`), also ends a
+ * messages. Calls the agents that the messages name. A new message of a person, or an operator (`isByOperator`), also ends a
  * stop or a reached limit of the exchange; a program's message does not. Without an available agent or a parked
  * turn, the messages become unrouted.
  */
-export function wake(decision: DecisionBuilder, asked = false): void {
+export function wake(decision: DecisionBuilder, isByOperator = false): void {
   if (pending(decision).length === 0) return;
   const { floor, at } = decision;
-  const closed = gate(floor, at, asked || isPersonSince(decision) ? 'person' : 'program');
+  const closed = gate(floor, at, isByOperator || isPersonSince(decision) ? 'person' : 'program');
   if (closed !== null && closed.why !== 'nobody-available') return;
   if (closed !== null && floor.parked.length === 0) {
     unroute(decision);
@@ -92,10 +92,10 @@ export function wake(decision: DecisionBuilder, asked = false): void {
   }
   recall(decision);
   if (!policyOf(decision.floor).opensForMessages) return;
-  const news = pending(decision).filter((message) => message.until !== 'next' && !isObserved(message));
-  if (news.length === 0) return;
-  openExchange(decision, news.some(isNewFromPerson) ? 'person' : asked ? 'operator' : null);
-  for (const message of news) prioritiseFor(decision, message);
+  const newMessages = pending(decision).filter((message) => message.until !== 'next' && !isObserved(message));
+  if (newMessages.length === 0) return;
+  openExchange(decision, newMessages.some(isNewFromPerson) ? 'person' : isByOperator ? 'operator' : null);
+  for (const message of newMessages) prioritiseFor(decision, message);
 }
 
 /** Whether a new message of a person is pending. On a stopped floor, held messages do not count. */
@@ -129,8 +129,8 @@ function route(decision: DecisionBuilder, message: Held, why: string): void {
 
 function unroute(decision: DecisionBuilder): void {
   const room = Math.max(0, decision.floor.settings.maxHeld - decision.floor.held.length);
-  const kept = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
-  for (const message of kept) decision.route(message, { state: 'unrouted', why: NOBODY }, null);
+  const toHold = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
+  for (const message of toHold) decision.route(message, { state: 'unrouted', why: NOBODY }, null);
   decision.unplaced = decision.unplaced.slice(room);
   if (!decision.floor.outage) announceNobody(decision);
   if (decision.floor.exchange !== null) decision.record({ type: 'exchangeClosed', reason: 'done' });
@@ -197,17 +197,17 @@ export function injected(decision: DecisionBuilder, command: CommandOf<'injected
   const turn = findTurn(decision.floor, agent);
   const refusal = notHolder(turn, command);
   if (turn === null || refusal !== null) return refusal;
-  const seen = decision.floor.held.find((held) => held.id === id && isObserved(held));
-  if (seen !== undefined && outcome === 'injected') {
-    decision.route(seen, { state: 'delivered', to: [agent], via: 'observe' }, null);
+  const observedMessage = decision.floor.held.find((held) => held.id === id && isObserved(held));
+  if (observedMessage !== undefined && outcome === 'injected') {
+    decision.route(observedMessage, { state: 'delivered', to: [agent], via: 'observe' }, null);
     return null;
   }
   // `no-room` is about a message of the prompt. Other outcomes are about a message that is being injected. A report is
   // refused when the turn does not have the message any more, such as after its deletion.
-  const given = outcome === 'no-room' ? turn.given : turn.injecting;
-  if (!given.some((message) => message.id === id)) return 'unknown-message';
-  const taken = outcome === 'injected' ? turn.injecting.filter((message) => message.id === id) : [];
-  decision.record({ type: 'injectReported', agent, epoch, id, outcome, ...headersOf(taken) });
+  const candidates = outcome === 'no-room' ? turn.given : turn.injecting;
+  if (!candidates.some((message) => message.id === id)) return 'unknown-message';
+  const injectedMessages = outcome === 'injected' ? turn.injecting.filter((message) => message.id === id) : [];
+  decision.record({ type: 'injectReported', agent, epoch, id, outcome, ...headersOf(injectedMessages) });
   if (outcome !== 'injected' && waitsForPeople(turn)) endWait(decision, agent, []);
   return null;
 }
@@ -298,13 +298,13 @@ export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>
  */
 export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' | 'delete'>): null {
   const change = type === 'edit' ? 'edited' : 'deleted';
-  const isIt = (message: { readonly id: MessageId }): boolean => message.id === id;
+  const isSame = (message: { readonly id: MessageId }): boolean => message.id === id;
   const { floor } = decision;
   const { lines, epoch } = floor;
-  const held = floor.held.find(isIt);
+  const held = floor.held.find(isSame);
   const turn = speaking(floor);
-  const missing = turn?.injecting.some(isIt) ? [] : turnsOf(floor).filter((each) => missedBy(each).some(isIt));
-  const missed = missing.flatMap(missedBy).find(isIt);
+  const missing = turn?.injecting.some(isSame) ? [] : turnsOf(floor).filter((each) => missedBy(each).some(isSame));
+  const missed = missing.flatMap(missedBy).find(isSame);
   const isReader = ({ agent, seenLine }: Seat): boolean =>
     missed === undefined || (seenLine >= missed.line && !missing.some((other) => other.agent === agent));
   const isUnread = held === undefined ? missed !== undefined && !floor.seats.some(isReader) : isUnreadHeld(floor, held);
@@ -456,11 +456,11 @@ function endWait(decision: DecisionBuilder, agent: AgentId, messages: FactOf<'wa
 
 function answersParked(decision: DecisionBuilder, message: Held): boolean {
   if (message.fromProgram === true && gate(decision.floor, decision.at, 'aside') !== null) return false;
-  const isTaken = decision.floor.turn !== null;
+  const isFloorTaken = decision.floor.turn !== null;
   const turn = decision.floor.parked.find(
     (parked) =>
       waitsForPeople(parked) &&
-      (isTaken ? message.addressed.includes(parked.agent) : isAnswer(decision.floor, parked, message)),
+      (isFloorTaken ? message.addressed.includes(parked.agent) : isAnswer(decision.floor, parked, message)),
   );
   if (turn === undefined) return false;
   deliverAnswer(decision, turn, message);
@@ -484,9 +484,9 @@ function routed(decision: DecisionBuilder, message: Held, fate: Fate): void {
 }
 
 function isKnown(floor: Floor, id: MessageId): boolean {
-  const kept = turnsOf(floor).flatMap((turn) => [...missedBy(turn), ...turn.given]);
+  const turnMessages = turnsOf(floor).flatMap((turn) => [...missedBy(turn), ...turn.given]);
   return (
-    [...floor.held, ...kept].some((message) => message.id === id) ||
+    [...floor.held, ...turnMessages].some((message) => message.id === id) ||
     turnsOf(floor).some((turn) => turn.answered.includes(id))
   );
 }

@@ -7,7 +7,7 @@ import {
   UNSHOWN,
   decideBackgroundRequest,
   runDeciderAnswer,
-  namedAs,
+  requestRef,
   questionOf,
   showBackgroundRequest,
   tellRequest,
@@ -93,7 +93,7 @@ export function request(decision: DecisionBuilder, command: CommandOf<'request'>
   decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question } });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   if (unaskable === undefined) tellRequest(decision, { agent, question, until: deadlineAt });
-  else rejectUnasked(decision, unaskable);
+  else rejectUnaskable(decision, unaskable);
   return null;
 }
 
@@ -136,12 +136,12 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   if (turn?.agent !== command.agent) return 'not-holder';
   if (turn.epoch !== command.epoch) return 'stale-epoch';
   const { agent, epoch } = command;
-  const asked = openQuestion(decision.floor);
-  if (asked === null) return 'stale-question';
+  const openRequest = openQuestion(decision.floor);
+  if (openRequest === null) return 'stale-question';
   const { decided } = command;
   const by = decided?.by ?? agent;
-  decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), choice: null, by });
-  tellAnswer(decision, asked, { agent, ...runDeciderAnswer(decided) });
+  decision.record({ type: 'questionClosed', agent, epoch, ...requestRef(openRequest), choice: null, by });
+  tellAnswer(decision, openRequest, { agent, ...runDeciderAnswer(decided) });
   goOnAfter(decision, agent);
   return null;
 }
@@ -149,13 +149,14 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
 /** Marks a request as shown. With `why`, the channel cannot show the whole request: denies it, and edits its post. */
 export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = decision.floor;
-  const asked = openQuestion(decision.floor);
-  if (turn === null || asked === null || !isAnswerTo(asked, command)) return showBackgroundRequest(decision, command);
+  const openRequest = openQuestion(decision.floor);
+  if (turn === null || openRequest === null || !isAnswerTo(openRequest, command))
+    return showBackgroundRequest(decision, command);
   if (command.why !== undefined) {
     decideQuestion(decision, UNSHOWN);
-    tellAnswer(decision, asked, { agent: turn.agent, ...UNSHOWN, reason: command.why });
-  } else if (asked.shown) return 'already';
-  else decision.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
+    tellAnswer(decision, openRequest, { agent: turn.agent, ...UNSHOWN, reason: command.why });
+  } else if (openRequest.shown) return 'already';
+  else decision.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: openRequest.question });
   return null;
 }
 
@@ -165,13 +166,14 @@ export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): R
  */
 export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { turn } = decision.floor;
-  const asked = openQuestion(decision.floor);
-  if (turn === null || asked === null || !isAnswerTo(asked, command)) return decideBackgroundRequest(decision, command);
-  if (command.choice === 'allow' && !asked.shown) return 'not-shown';
+  const openRequest = openQuestion(decision.floor);
+  if (turn === null || openRequest === null || !isAnswerTo(openRequest, command))
+    return decideBackgroundRequest(decision, command);
+  if (command.choice === 'allow' && !openRequest.shown) return 'not-shown';
   const { choice, by, reason, always, name = by } = command;
   const more = defined({ reason, always });
   decideQuestion(decision, { choice, by, ...more });
-  tellAnswer(decision, asked, { agent: turn.agent, choice, by: name, ...more });
+  tellAnswer(decision, openRequest, { agent: turn.agent, choice, by: name, ...more });
   return null;
 }
 
@@ -180,8 +182,8 @@ export function ran(decision: DecisionBuilder, command: CommandOf<'ran'>): Refus
   const { agent, approval, callOutcome, aside: isBackground } = command;
   const turn = findTurn(decision.floor, agent);
   const ofTurn = [...(turn?.alsoAllowed ?? []), ...(turn?.allowed === undefined ? [] : [turn.allowed])];
-  const known = isBackground === true ? (findBackgroundRun(decision.floor, agent)?.allowed ?? []) : ofTurn;
-  const allowed = known.find((call) => call.approval === approval);
+  const allowedCalls = isBackground === true ? (findBackgroundRun(decision.floor, agent)?.allowed ?? []) : ofTurn;
+  const allowed = allowedCalls.find((call) => call.approval === approval);
   if (allowed === undefined) return 'stale-question';
   const backgroundMark = isBackground === true ? { aside: isBackground } : {};
   decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, ...backgroundMark, callOutcome });
@@ -193,18 +195,19 @@ function decideQuestion(
   answer: Pick<FactOf<'questionClosed'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
 ): void {
   const { turn } = decision.floor;
-  const asked = openQuestion(decision.floor);
-  if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
+  const openRequest = openQuestion(decision.floor);
+  if (turn === null || openRequest === null)
+    throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
   const { agent, epoch } = turn;
-  const { approval, restarted } = asked;
+  const { approval, restarted } = openRequest;
   const of = defined({ approval });
   const until = restarted === true ? waitOf(turn)?.deadlineAt : undefined;
   const counts = defined({ until });
-  decision.record({ type: 'questionClosed', agent, epoch, ...namedAs(asked), ...of, ...answer, ...counts });
+  decision.record({ type: 'questionClosed', agent, epoch, ...requestRef(openRequest), ...of, ...answer, ...counts });
   goOnAfter(decision, agent);
 }
 
-function rejectUnasked(decision: DecisionBuilder, why: string): void {
+function rejectUnaskable(decision: DecisionBuilder, why: string): void {
   const agent = decision.floor.turn?.agent;
   const title = openQuestion(decision.floor)?.title ?? '';
   if (agent !== undefined) decision.announce({ kind: 'unasked', agent, title, why });
