@@ -52,7 +52,7 @@ async function show(): Promise<number> {
   let page = '';
   return runBot(loadConfig(thisWorld()), {
     greet: (link) => (page = link),
-    begun: (app) => begin(app, page),
+    onReady: (app) => begin(app, page),
   });
 }
 

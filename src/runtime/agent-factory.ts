@@ -59,10 +59,10 @@ export function warnOfUnchecked({
   config,
   log,
 }: Pick<BackendsParts, 'config' | 'log'>): NonNullable<BackendsParts['opened']> {
-  const told = new Set<string>();
+  const warnedPrograms = new Set<string>();
   return ({ id: agent, backend }, program) => {
-    if (backend.kind !== 'acp' || told.has(`${agent}\n${program}`)) return;
-    told.add(`${agent}\n${program}`);
+    if (backend.kind !== 'acp' || warnedPrograms.has(`${agent}\n${program}`)) return;
+    warnedPrograms.add(`${agent}\n${program}`);
     const words = uncheckedWords(config.dataDir, { agent, profile: backend.profile, program });
     if (words !== null) log.warn({ agent, program }, `${agent} ${words}. Run: conch agent check ${agent}`);
   };
@@ -129,15 +129,15 @@ export function plansOf(
   channelOf: (channel: ChannelId) => ChannelConfig | undefined,
   backendFor: Backends['backendFor'],
 ): Plans {
-  const coming = config.agents.filter((agent) => backendFor(agent).connectsItself === true).map(({ id }) => id);
+  const remoteIds = config.agents.filter((agent) => backendFor(agent).connectsItself === true).map(({ id }) => id);
   return {
-    word: coming.length === 0 ? plansWord(configured) : null,
+    word: remoteIds.length === 0 ? plansWord(configured) : null,
     all: () => config.channels.map(planOf),
     of(channel) {
-      const found = channelOf(channel);
-      return found === undefined ? null : planOf(found);
+      const channelConfig = channelOf(channel);
+      return channelConfig === undefined ? null : planOf(channelConfig);
     },
-    mayRest: (seats) => seats.every(({ agent }) => !coming.includes(agent)),
+    mayRest: (seats) => seats.every(({ agent }) => !remoteIds.includes(agent)),
   };
 }
 
@@ -145,14 +145,14 @@ export function plansOf(
  * Reuses an agent's backend until the agent's `backend` or `trusted` changes, or the kinds of tools that it is denied
  * or must ask for.
  */
-export function keptBackends(make: Backends['backendFor'], config: () => Config): Backends['backendFor'] {
-  const kept = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
+export function reuseBackends(make: Backends['backendFor'], config: () => Config): Backends['backendFor'] {
+  const backends = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
   return (agent) => {
-    const by = JSON.stringify([agent.backend, agent.trusted, heldTo(config(), agent)]);
-    const known = kept.get(agent.id);
-    if (known?.by === by) return known.backend;
+    const by = JSON.stringify([agent.backend, agent.trusted, toolLimitsOf(config(), agent)]);
+    const reusable = backends.get(agent.id);
+    if (reusable?.by === by) return reusable.backend;
     const backend = make(agent);
-    kept.set(agent.id, { by, backend });
+    backends.set(agent.id, { by, backend });
     return backend;
   };
 }
@@ -232,9 +232,9 @@ async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTo
     recall: (name: string) => texts.recall(TOOLS, name),
     remember: (name: string, text: string) => void texts.remember(TOOLS, name, text).catch(lost),
   };
-  const kept = { ...(logins && { logins }), ...(memory && { memory }) };
+  const storage = { ...(logins && { logins }), ...(memory && { memory }) };
   const sandboxed = (id: AgentId): AgentSandbox | undefined => agentSandbox(inForce(), agentOf(id));
-  const pool = new McpPool(() => inForce().mcp, { clock, timers, log, sandboxOf: sandboxed, ...kept });
+  const pool = new McpPool(() => inForce().mcp, { clock, timers, log, sandboxOf: sandboxed, ...storage });
   doors.closing.push(() => pool.close());
   doors.serverTools = { pool, secrets, clock };
   return doors.serverTools;
@@ -244,15 +244,22 @@ async function serverToolsOf(parts: SharedParts, doors: Doors): Promise<ServerTo
 async function secretsOf({ inForce, logins }: SharedParts): Promise<() => KnownSecrets> {
   const { KnownSecrets } = await import('../agents/tools/known-secrets.ts');
   const { TOKEN_NAME } = await import('../agents/mcp/server-logins.ts');
-  let known: { readonly of: Config; readonly and: readonly string[]; readonly secrets: KnownSecrets } | null = null;
+  let cached: {
+    readonly config: Config;
+    readonly loginSecrets: readonly string[];
+    readonly secrets: KnownSecrets;
+  } | null = null;
   return () => {
-    const [of, and] = [inForce(), logins?.secrets ?? NONE];
-    if (known?.of !== of || known.and !== and) {
-      const named = of.secrets.map((secret) => ({ name: secret.name ?? 'a secret', value: secret.reveal() }));
-      const tokens = and.map((value) => ({ name: TOKEN_NAME, value }));
-      known = { of, and, secrets: new KnownSecrets([...named, ...tokens]) };
+    const [config, loginSecrets] = [inForce(), logins?.secrets ?? NONE];
+    if (cached?.config !== config || cached.loginSecrets !== loginSecrets) {
+      const configuredSecrets = config.secrets.map((secret) => ({
+        name: secret.name ?? 'a secret',
+        value: secret.reveal(),
+      }));
+      const tokens = loginSecrets.map((value) => ({ name: TOKEN_NAME, value }));
+      cached = { config, loginSecrets, secrets: new KnownSecrets([...configuredSecrets, ...tokens]) };
     }
-    return known.secrets;
+    return cached.secrets;
   };
 }
 
@@ -270,7 +277,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
     createAcpBackend({
       ...rest,
       sandbox: sandboxOf(config, agent.id, sandbox),
-      ...heldTo(inForce(), agent),
+      ...toolLimitsOf(inForce(), agent),
       trusted: agent.trusted === true,
       env: set,
       passEnv: env,
@@ -345,7 +352,7 @@ async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
     return createRemoteBackend({
       profile,
       injectFallback,
-      ...heldTo(inForce(), agent),
+      ...toolLimitsOf(inForce(), agent),
       host,
       agentId: agent.id,
       reconnectGraceMs,
@@ -359,11 +366,11 @@ async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
  * Returns the tool kinds that an agent is denied, and those that it must ask for. Its one process serves all channels:
  * a denial of one channel alone is decided when the agent asks.
  */
-function heldTo(config: Config, agent: AgentConfig): Record<'denied' | 'asked', readonly ToolKind[]> {
+function toolLimitsOf(config: Config, agent: AgentConfig): Record<'denied' | 'asked', readonly ToolKind[]> {
   const denied = kindsDenied(toolRulesOf(config, agent, null));
   const channels = config.channels.filter(({ tools }) => tools !== undefined);
-  const asked = new Set([null, ...channels].flatMap((channel) => kindsAsked(toolRulesOf(config, agent, channel))));
-  return { denied, asked: TOOL_KINDS.filter((kind) => asked.has(kind) && !denied.includes(kind)) };
+  const askedKinds = new Set([null, ...channels].flatMap((channel) => kindsAsked(toolRulesOf(config, agent, channel))));
+  return { denied, asked: TOOL_KINDS.filter((kind) => askedKinds.has(kind) && !denied.includes(kind)) };
 }
 
 async function openHost({ config, inForce, clock, timers, log }: SharedParts): Promise<RemoteHost> {

@@ -22,7 +22,7 @@ import { changesSeats } from '../turns/view.ts';
 import { TurnManager } from '../turns/manager.ts';
 import type { Change } from '../turns/manager.ts';
 import type { Plans } from '../turns/channel-plan.ts';
-import { agentSpecs, keptBackends, plansOf } from './agent-factory.ts';
+import { agentSpecs, reuseBackends, plansOf } from './agent-factory.ts';
 import { ChannelSync, Suspensions } from './channel-sync.ts';
 import { createCommandContext, type CommandContextPorts } from './command-context.ts';
 import { ChangeLog, redactedDraft, redactedReport, textCleaner } from './log.ts';
@@ -115,7 +115,7 @@ export class App {
       adapterOf: this.#adapterOf,
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textCleaner(parts),
-      askedFor: (channel: ChannelId) => this.#askedFor(channel),
+      taskRequesterOf: (channel: ChannelId) => this.#taskRequesterOf(channel),
     };
     this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
     this.#show = createShowing(parts.adapters, this.#floors);
@@ -129,7 +129,7 @@ export class App {
       changed: this.#publish,
     });
     const [manager, floors] = [this.#manager, this.#floors];
-    this.#backendFor = keptBackends(parts.backendFor, () => this.#configured);
+    this.#backendFor = reuseBackends(parts.backendFor, () => this.#configured);
     this.runs = new Runs({ ...shared, manager, floors, shownIn: (channel) => this.reviews.shownIn(channel) });
     this.reviews = new ChannelReviews({ ...shared, floors, lastCause: (...seat) => this.#agents.lastCause(...seat) });
     this.crews = this.#createCrews();
@@ -160,12 +160,12 @@ export class App {
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const { commands: runs, people } = this.runs;
     const [reviews, crews] = [this.reviews.commands, this.crews.commands];
-    const manager: Pick<TurnManager, 'apply'> = { apply: (...given) => this.#suspensions.give(...given) };
+    const manager: Pick<TurnManager, 'apply'> = { apply: (...args) => this.#suspensions.give(...args) };
     const own = { manager, roster: this.#agents, floors: this.#floors, suspended };
     return createOperators(createCommandContext({ ...shared, ...own, runs, reviews, crews, people }));
   }
 
-  #askedFor(channel: ChannelId): string | null {
+  #taskRequesterOf(channel: ChannelId): string | null {
     const task = this.#manager.floor(channel)?.task;
     if (task?.kind === 'ticket') return this.crews.state(task.key)?.askedBy ?? null;
     // A ticket's review has the requester '' if its crew has none.
@@ -196,9 +196,9 @@ export class App {
     const clean = textCleaner(this.#parts);
     return {
       ...this.#floors,
-      review: (channel) => this.reviews.shown(channel, clean),
+      review: (channel) => this.reviews.reviewView(channel, clean),
       crewAsks: (channel) => this.crews.asks(channel),
-      crew: (channel, most) => this.crews.shown(channel, most),
+      crew: (channel, most) => this.crews.crewView(channel, most),
       pastThread: (channel) => this.crews.pastThread(channel),
       reaction: (channel, message, kind) => this.crews.reaction(channel, message, kind),
     };
@@ -273,9 +273,9 @@ export class App {
   }
 
   async #reconfigure(): Promise<void> {
-    const known = new Set(this.#config.channels.map(({ id }) => id));
+    const formerIds = new Set(this.#config.channels.map(({ id }) => id));
     this.#config = this.#complete();
-    const fresh = this.#config.channels.map(({ id }) => id).filter((id) => !known.has(id));
+    const fresh = this.#config.channels.map(({ id }) => id).filter((id) => !formerIds.has(id));
     await this.#retrying(() => this.#manager.lose(fresh));
     await this.#retrying(() => this.#manager.configure(this.#plans()));
     const seated = this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
@@ -331,10 +331,10 @@ export class App {
 
   /** Crews get a message before it is stored. After a crash in between, the message is delivered or read again. */
   async #receive(adapter: ChatAdapter, message: HumanMessage): Promise<void> {
-    await this.crews.heard(message, async () => {
+    await this.crews.hear(message, async () => {
       const { author } = message;
       const roles = await adapter.rolesOf?.(author.id);
-      if (roles !== undefined) this.runs.people.met({ ...author, roles });
+      if (roles !== undefined) this.runs.people.notePerson({ ...author, roles });
       return this.runs.people.operates(author);
     });
     await this.#manager.receive(message);
@@ -399,8 +399,9 @@ export class App {
         ...this.#floors,
         briefOf: (channel, agent) => this.reviews.briefOf(channel, agent),
         apply: (channel, report) => {
-          const told = report.type === 'spend' ? this.runs.booked({ channel, agent: report.agent }, report) : report;
-          return this.#manager.apply(channel, redactedReport(told, clean));
+          const bookedReport =
+            report.type === 'spend' ? this.runs.withRequester({ channel, agent: report.agent }, report) : report;
+          return this.#manager.apply(channel, redactedReport(bookedReport, clean));
         },
         draft: (channel, agent, epoch, draft) => {
           const text = draft === null ? null : clean(draft);
@@ -470,8 +471,11 @@ export async function openToAnswers(
   channel: ChannelId,
   offer: Extract<Effect, { type: 'offer' | 'offerTrust' }>,
 ): Promise<Settlement> {
-  const { type: _type, ...named } = offer;
-  await manager.apply(channel, 'agent' in named ? { type: 'trustShown', ...named } : { type: 'shown', ...named });
+  const { type: _type, ...offerFields } = offer;
+  await manager.apply(
+    channel,
+    'agent' in offerFields ? { type: 'trustShown', ...offerFields } : { type: 'shown', ...offerFields },
+  );
   return { state: 'confirmed', platformId: null };
 }
 

@@ -9,7 +9,7 @@ import type { Log } from './log.ts';
 /** A check of the database that runs in another process. */
 export type CheckUnderWay = {
   /** The problems, one sentence each. Rejects when the check itself failed. */
-  readonly found: Promise<readonly string[]>;
+  readonly problems: Promise<readonly string[]>;
   readonly stop: () => void;
 };
 
@@ -87,7 +87,7 @@ export class BackgroundCheck {
     const { path, examine = examineApart, store, clock, log } = this.#parts;
     const running = examine(path);
     this.#running = running;
-    const all = await running.found;
+    const all = await running.problems;
     if (this.#running !== running) return;
     this.#running = null;
     const problems = all.slice(0, MOST_PROBLEMS);
@@ -108,8 +108,8 @@ export class BackgroundCheck {
 
 /** The result of the last check of the database; `null` when there was none. */
 export function readLastCheck(texts: Pick<StoredTexts, 'recall'>): LastCheck | null {
-  const kept = texts.recall(CHECKED.owner, CHECKED.name);
-  return kept === null ? null : lastCheck.parse(JSON.parse(kept));
+  const storedCheck = texts.recall(CHECKED.owner, CHECKED.name);
+  return storedCheck === null ? null : lastCheck.parse(JSON.parse(storedCheck));
 }
 
 const DAMAGED =
@@ -133,5 +133,5 @@ function examineApart(path: string): CheckUnderWay {
     }
   });
   if (child.pid !== undefined) setPriority(child.pid, LEAST_URGENT);
-  return { found: promise, stop: () => void child.kill('SIGKILL') };
+  return { problems: promise, stop: () => void child.kill('SIGKILL') };
 }

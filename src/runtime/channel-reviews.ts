@@ -81,8 +81,8 @@ export class ChannelReviews extends Reviews {
     const { store, config, log } = this.#ports;
     for (const { id, turnConfig } of config().channels) {
       if (turnConfig.order !== 'review') continue;
-      const [held] = store.floors.state(id)?.held ?? [];
-      const message = held === undefined ? null : store.message(held.id);
+      const [heldMessage] = store.floors.state(id)?.held ?? [];
+      const message = heldMessage === undefined ? null : store.message(heldMessage.id);
       if (message === null || message.bot === true) continue;
       this.arrived(message).catch((error: unknown) => log.error({ err: error }, 'a review could not be opened'));
     }
@@ -91,7 +91,7 @@ export class ChannelReviews extends Reviews {
   /**
    * The open review of a channel or its last one, for people; `null` for none. `clean` redacts secrets in its texts.
    */
-  shown(channel: ChannelId, clean: (text: string) => string): ReviewView | null {
+  reviewView(channel: ChannelId, clean: (text: string) => string): ReviewView | null {
     const review = this.state(channel)?.review ?? null;
     return review === null ? null : reviewViewOf(review, clean);
   }
@@ -166,12 +166,12 @@ function withoutLinks(folder: string): string {
  */
 export function pruneReviews(
   { store, config, failed }: Pick<StoredReviews, 'failed'> & { readonly store: FloorStore; readonly config: Config },
-  keptSince: (channel: ChannelId) => number | null,
+  retentionStart: (channel: ChannelId) => number | null,
   isDryRun: boolean,
 ): Promise<number> {
   const at = { env: process.env, owner: store.id, scratch: scratchIn(config.dataDir), failed };
-  const known = { states: () => store.states(reviewWithCrew), folders: () => foldersOf(config) };
-  return sweepReviews({ ...at, ...known }, keptSince, isDryRun);
+  const sources = { states: () => store.states(reviewWithCrew), folders: () => foldersOf(config) };
+  return sweepReviews({ ...at, ...sources }, retentionStart, isDryRun);
 }
 
 function foldersOf(config: Config): readonly string[] {

@@ -31,7 +31,7 @@ const AT_ONCE = 4;
 const MARKS = 'marks';
 const positionSchema = z.object({ id: z.string(), order: z.string() });
 
-type Since = { readonly contact: Contact; readonly link: object | null };
+type ContactLink = { readonly contact: Contact; readonly link: object | null };
 
 type Contact = {
   /**
@@ -113,8 +113,8 @@ export class ChannelSync {
    * which Conch first read the parent.
    */
   async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
-    const known = this.#mark(parent);
-    if (known === null || compareOrder(since.order, known.order) <= 0) return;
+    const parentMark = this.#mark(parent);
+    if (parentMark === null || compareOrder(since.order, parentMark.order) <= 0) return;
     await this.#ports.store.keyValues.remember(MARKS, thread, JSON.stringify(since));
   }
 
@@ -160,9 +160,9 @@ export class ChannelSync {
     const contact = this.#contact(adapter);
     const { link } = contact;
     const mark = this.#mark(channel);
-    const { messages, changes, gap, ...found } = await this.#history(adapter, channel, mark);
-    if (mark === null && found.mark !== undefined) {
-      await retrying(() => store.keyValues.remember(MARKS, channel, JSON.stringify(found.mark)));
+    const { messages, changes, gap, ...historyRest } = await this.#history(adapter, channel, mark);
+    if (mark === null && historyRest.mark !== undefined) {
+      await retrying(() => store.keyValues.remember(MARKS, channel, JSON.stringify(historyRest.mark)));
     }
     const meant = messages.filter(({ order }) => mark === null || compareOrder(order, mark.order) > 0);
     for (const message of meant) await retrying(() => receive(adapter, message));
@@ -187,15 +187,19 @@ export class ChannelSync {
    * The position in a channel's history at which Conch first read it, or after which a thread is read; `null` for none.
    */
   #mark(channel: ChannelId): Position | null {
-    const kept = this.#ports.store.keyValues.recall(MARKS, channel);
-    return kept === null ? null : positionSchema.parse(JSON.parse(kept));
+    const storedMark = this.#ports.store.keyValues.recall(MARKS, channel);
+    return storedMark === null ? null : positionSchema.parse(JSON.parse(storedMark));
   }
 
   /**
    * Continues grants in a channel after its read, unless the connection `link` was lost meanwhile. `reading`: resolves
    * with the reason for a gap; `null` when nothing is read.
    */
-  async #lift(channel: ChannelId, reading: Promise<string | null> | null, { contact, link }: Since): Promise<void> {
+  async #lift(
+    channel: ChannelId,
+    reading: Promise<string | null> | null,
+    { contact, link }: ContactLink,
+  ): Promise<void> {
     const gap = await reading;
     const { manager, retrying } = this.#ports;
     if (link === null || contact.link !== link) contact.isUnread = true;
@@ -204,12 +208,12 @@ export class ChannelSync {
 
   async #all(channels: readonly ChannelId[], work: (channel: ChannelId) => Promise<unknown>): Promise<void> {
     const waiting = channels.toReversed();
-    const one = async (): Promise<void> => {
+    const workThrough = async (): Promise<void> => {
       for (let channel = waiting.pop(); channel !== undefined && this.#running; channel = waiting.pop()) {
         await work(channel);
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, one));
+    await Promise.all(Array.from({ length: AT_ONCE }, workThrough));
   }
 
   #contact(adapter: ChatAdapter): Contact {
@@ -235,7 +239,7 @@ type SuspensionsPorts = {
 
 const OWNER = 'suspended';
 /** Why a channel is suspended, and whether the suspension paused its floor. */
-const keptSchema = z.object({ why: z.string(), paused: z.boolean() });
+const suspensionSchema = z.object({ why: z.string(), paused: z.boolean() });
 /** The author, in the journal, of the commands that suspend or restore a channel. */
 const BY = 'conch';
 
@@ -251,8 +255,8 @@ export class Suspensions {
 
   /** Why the platform suspended a channel; `null` for an open one. */
   why(channel: ChannelId): string | null {
-    const kept = this.#ports.texts.recall(OWNER, channel);
-    return kept === null ? null : keptSchema.parse(JSON.parse(kept)).why;
+    const storedSuspension = this.#ports.texts.recall(OWNER, channel);
+    return storedSuspension === null ? null : suspensionSchema.parse(JSON.parse(storedSuspension)).why;
   }
 
   /** Ends the turn and pauses the floor. A floor that people had paused stays paused after `restore`. */
@@ -261,8 +265,8 @@ export class Suspensions {
       const { texts, manager, log } = this.#ports;
       if (texts.recall(OWNER, channel) !== null) return;
       const { state } = await manager.apply(channel, { type: 'stop', by: BY });
-      const kept = texts.remember(OWNER, channel, JSON.stringify({ why, paused: state.condition !== 'paused' }));
-      await Promise.all([kept, manager.apply(channel, { type: 'pause', by: BY })]);
+      const stored = texts.remember(OWNER, channel, JSON.stringify({ why, paused: state.condition !== 'paused' }));
+      await Promise.all([stored, manager.apply(channel, { type: 'pause', by: BY })]);
       log.warn({ channel, why }, 'channel suspended');
     });
   }
@@ -271,9 +275,9 @@ export class Suspensions {
   restore(channel: ChannelId): Promise<void> {
     return this.#queue.run(channel, async () => {
       const { texts, manager, log } = this.#ports;
-      const kept = texts.recall(OWNER, channel);
-      if (kept === null) return;
-      const { paused } = keptSchema.parse(JSON.parse(kept));
+      const storedSuspension = texts.recall(OWNER, channel);
+      if (storedSuspension === null) return;
+      const { paused } = suspensionSchema.parse(JSON.parse(storedSuspension));
       const goesOn = paused && manager.floor(channel)?.condition === 'paused';
       await Promise.all([texts.forget(OWNER, channel), goesOn && manager.apply(channel, { type: 'resume', by: BY })]);
       log.info({ channel }, 'channel can be used again');

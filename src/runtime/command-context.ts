@@ -73,8 +73,8 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
 
 function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettings | null {
   const place = channelIn(config, channel);
-  const known = config.agents.find(({ id }) => id === agent);
-  if (place === undefined || known === undefined || !isAddable(known)) return null;
-  const { priority, timeoutSeconds, rejoin } = seatSettingsOf(known, place.turnConfig);
+  const agentConfig = config.agents.find(({ id }) => id === agent);
+  if (place === undefined || agentConfig === undefined || !isAddable(agentConfig)) return null;
+  const { priority, timeoutSeconds, rejoin } = seatSettingsOf(agentConfig, place.turnConfig);
   return { agent, priority, timeoutMs: timeoutSeconds * 1_000, rejoin };
 }

@@ -34,7 +34,7 @@ export function openDataFolder({ dataDir, ...options }: DataFolderOptions): Floo
   return openFloorStore({ machine: floorWithWork, ...options, path });
 }
 
-const LED = {
+const LEAD_WORDS = {
   waits: 'another Conch leads on this store; this one stands by and takes over when that one ends',
   leads: 'this Conch leads on the store in PostgreSQL',
 } as const;
@@ -73,16 +73,16 @@ export async function openSharedFolder(
   const all = { machine: floorWithWork, ...options, path };
   const refused = firstFault((error) => log.warn({ err: error }, 'PostgreSQL refuses a request; trying again'));
   const requests = { failed: refused.add, succeeded: refused.over };
-  const led = await lead(all, shared, (db, every) => new FloorStore(db, every), {
+  const ledStore = await lead(all, shared, (db, every) => new FloorStore(db, every), {
     ...options,
     requests,
     onState: (state) => {
-      log.info({}, LED[state]);
+      log.info({}, LEAD_WORDS[state]);
       if (state === 'waits') waits();
     },
     unreached: (error) => log.warn({ err: error }, 'the store in PostgreSQL cannot be read; trying again each second'),
   });
-  return led === null ? null : { ...led, isRefused: refused.isOn, drainMs: 1_000 };
+  return ledStore === null ? null : { ...ledStore, isRefused: refused.isOn, drainMs: 1_000 };
 }
 
 async function refuseUnmoved(file: string, shared: SharedLog): Promise<void> {
@@ -139,7 +139,7 @@ export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptio
   const all = { machine: floorWithWork, ...options, path: databaseIn({ dataDir, store: place }) };
   const log = await openPostgresLog({ url, schema });
   const stopping = new AbortController();
-  const led = await lead(all, log, (db, every) => new FloorStore(db, every), {
+  const ledStore = await lead(all, log, (db, every) => new FloorStore(db, every), {
     clock: options.clock,
     timers: systemTimers,
     onState: (state) => void (state === 'waits' && stopping.abort()),
@@ -147,13 +147,13 @@ export async function doubtSharedFolder({ dataDir, ...options }: DataFolderOptio
     unreached: () => undefined,
     stopping: stopping.signal,
   });
-  if (led === null)
+  if (ledStore === null)
     throw new StoreError('locked', `A Conch uses the store in ${nameOfLog({ url, schema })}. Stop it first.`);
   try {
-    for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(led.store);
-    await led.store.doubt();
+    for (const machine of MACHINES_BESIDE_FLOORS) machine.hostIn(ledStore.store);
+    await ledStore.store.doubt();
   } finally {
-    await led.store.close();
+    await ledStore.store.close();
   }
 }
 

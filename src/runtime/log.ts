@@ -137,11 +137,11 @@ function currentRedactor(
   secrets: () => readonly string[],
   make: (secrets: readonly string[]) => (text: string) => string,
 ): (text: string) => string {
-  let known = secrets();
-  let redact = make(known);
+  let currentSecrets = secrets();
+  let redact = make(currentSecrets);
   return (text) => {
     const now = secrets();
-    if (now !== known) [known, redact] = [now, make(now)];
+    if (now !== currentSecrets) [currentSecrets, redact] = [now, make(now)];
     return redact(text);
   };
 }
@@ -149,11 +149,11 @@ function currentRedactor(
 function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(secretForms))].sort((a, b) => b.length - a.length);
-  const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
+  const secretPattern = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
   return (text) => {
-    const rest = known === null ? text : text.replaceAll(known, SHOWN);
+    const rest = secretPattern === null ? text : text.replaceAll(secretPattern, SHOWN);
     if (!HINT.test(rest)) return rest;
-    return PATTERNS.reduce((shown, { token }) => shown.replaceAll(token, `$1${SHOWN}`), rest);
+    return PATTERNS.reduce((redacted, { token }) => redacted.replaceAll(token, `$1${SHOWN}`), rest);
   };
 }
 
@@ -303,8 +303,8 @@ function isNumber(secret: string): boolean {
 function redactValues(line: string, redact: (text: string) => string): string {
   const parsed: unknown = JSON.parse(line, (_, value: unknown) => {
     if (typeof value !== 'number') return value;
-    const shown = redact(String(value));
-    return shown === String(value) ? value : shown;
+    const redacted = redact(String(value));
+    return redacted === String(value) ? value : redacted;
   });
   return `${redact(JSON.stringify(parsed))}\n`;
 }

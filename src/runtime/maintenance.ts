@@ -37,7 +37,7 @@ const FIRST_MS = 60_000;
 /** Executes a maintenance command of the command line. An error becomes the text of a refusal. */
 export async function carryOut(order: MaintenanceOrder, parts: MaintenanceParts): Promise<Answer> {
   try {
-    return { ok: true, text: await done(order, parts) };
+    return { ok: true, text: await perform(order, parts) };
   } catch (error) {
     return { ok: false, text: error instanceof Error ? error.message : String(error) };
   }
@@ -89,7 +89,7 @@ export class Maintenance {
   }
 }
 
-async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<string> {
+async function perform(order: MaintenanceOrder, parts: MaintenanceParts): Promise<string> {
   const { store } = parts;
   switch (order.act) {
     case 'backup':
@@ -98,7 +98,7 @@ async function done(order: MaintenanceOrder, parts: MaintenanceParts): Promise<s
     case 'prune':
       return prunedText(await pruneAll({ ...parts, failed: rethrow }, order.isDryRun), order.isDryRun);
     case 'erase':
-      return erased(order, parts);
+      return erase(order, parts);
   }
 }
 
@@ -113,7 +113,7 @@ async function pruneAll(
   { failed, ...parts }: MaintenanceParts & { readonly failed: (error: unknown) => void },
   isDryRun: boolean,
 ): Promise<AllPruned> {
-  const since = keptSince(parts);
+  const since = retentionStart(parts);
   const pruned = await parts.store.prune(since, isDryRun);
   const at = { store: parts.store, config: parts.config(), failed };
   return { ...pruned, reviews: await pruneReviews(at, since, isDryRun) };
@@ -127,13 +127,13 @@ function rethrow(error: unknown): never {
   throw error;
 }
 
-async function erased(order: Erasure, { store, config }: MaintenanceParts): Promise<string> {
+async function erase(order: Erasure, { store, config }: MaintenanceParts): Promise<string> {
   const also = await alsoErased(order, store);
   const isPerson = order.what === 'person';
   if (isPerson) await store.keyValues.forget(NAMES, order.id);
-  const trusted = isPerson ? await eraseDecider(store.keyValues, order.id) : 0;
-  const found = await store.erase(order, also);
-  return erasedText(order.id, { ...found, acts: found.acts + trusted }, copiesIn(config()));
+  const trustDecisions = isPerson ? await eraseDecider(store.keyValues, order.id) : 0;
+  const counts = await store.erase(order, also);
+  return erasedText(order.id, { ...counts, acts: counts.acts + trustDecisions }, copiesIn(config()));
 }
 
 /**
@@ -158,10 +158,10 @@ async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoEras
   const worked = new Map<ChannelId, Set<string>>();
   for (const [key, newest] of store.journals(runOnFloor)) {
     const { channel, agent, aside } = seatOfRuns(key);
-    const given = aside === true ? undefined : turns.get(channel);
+    const givenTurns = aside === true ? undefined : turns.get(channel);
     for (const run of runsBack(noted(newest, person))) {
       const isTheirs = person !== null && run.requestedBy === id;
-      if (!isTheirs && !run.sessions.some((each) => given?.has(`${agent} ${each}`) === true)) continue;
+      if (!isTheirs && !run.sessions.some((each) => givenTurns?.has(`${agent} ${each}`) === true)) continue;
       const [from, upto] = [run.entries.at(-1)?.seq ?? 0, run.entries[0]?.seq ?? 0];
       stretches.push({ machine: runOnFloor.name, key, from, upto });
       const instants = worked.get(channel) ?? new Set();
@@ -171,8 +171,8 @@ async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoEras
     await store.tables.write(() => undefined);
   }
   for (const [key, instants] of worked) {
-    const told = factsAboutWork(store.floors.newest(key), (agent, at) => instants.has(`${agent} ${at}`));
-    stretches.push(...told.map((seq) => ({ machine: floorMachine.name, key, from: seq, upto: seq })));
+    const seqs = factsAboutWork(store.floors.newest(key), (agent, at) => instants.has(`${agent} ${at}`));
+    stretches.push(...seqs.map((seq) => ({ machine: floorMachine.name, key, from: seq, upto: seq })));
     await store.tables.write(() => undefined);
   }
   return { stretches, isTheirs: (text, type) => person?.has(text, type) === true };
@@ -192,7 +192,7 @@ function* noted<Entry extends { readonly fact: Fact | RunFact }>(
 class Traces {
   readonly #id: string;
   readonly #names = new Set<string>();
-  readonly #said = new Set<string>();
+  readonly #decisionTexts = new Set<string>();
 
   constructor(id: string, name: string | null) {
     this.#id = id;
@@ -211,14 +211,17 @@ class Traces {
   note(fact: Fact | RunFact): void {
     const { by = null } = 'by' in fact ? fact : fact.type === 'grantUsed' ? (fact.said ?? {}) : {};
     if (by !== this.#id) return;
-    for (const text of saidIn(fact)) if (text !== null && text !== '') this.#said.add(text);
+    for (const text of decisionTextsIn(fact)) if (text !== null && text !== '') this.#decisionTexts.add(text);
   }
 
   /** Whether a text of a fact is about the person. Texts of agents are not, whatever they mention. */
   has(text: string, type: string): boolean {
     if (SPEECH.has(type)) return false;
     // The text may be a list of names or ids, with commas. A name may have a comma, too.
-    if ([text, ...text.split(', ')].some((each) => each === this.#id || this.#names.has(each)) || this.#said.has(text))
+    if (
+      [text, ...text.split(', ')].some((each) => each === this.#id || this.#names.has(each)) ||
+      this.#decisionTexts.has(text)
+    )
       return true;
     return [...this.#names].some((name) => Object.values(IN_WORDS).some((words) => text.includes(words(name))));
   }
@@ -234,7 +237,7 @@ const SPEECH: ReadonlySet<string> = new Set([
   'callSettled',
 ]);
 
-function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
+function decisionTextsIn(fact: Fact | RunFact): readonly (string | null)[] {
   switch (fact.type) {
     case 'questionClosed':
     case 'asideAnswered':
@@ -253,7 +256,7 @@ function saidIn(fact: Fact | RunFact): readonly (string | null)[] {
 }
 
 /** The instant since which a channel's messages are kept; `null`: all. A thread has the retention of its channel. */
-function keptSince({ store, config, clock }: MaintenanceParts): (channel: ChannelId) => Instant | null {
+function retentionStart({ store, config, clock }: MaintenanceParts): (channel: ChannelId) => Instant | null {
   const now = clock.now();
   const threads = new Threads(store);
   threads.load();
@@ -268,10 +271,10 @@ function keptSince({ store, config, clock }: MaintenanceParts): (channel: Channe
 
 function prunedText(pruned: AllPruned, isDryRun: boolean): string {
   const { entries, messages, posts, calls, configs, reviews } = pruned;
-  const what = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages, ${posts} posts, ${configs} configurations and the stored work of ${reviews} reviews`;
+  const counts = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages, ${posts} posts, ${configs} configurations and the stored work of ${reviews} reviews`;
   if (!isSome(pruned))
     return 'Nothing is older than the configuration keeps it (retention.days, for all or per channel).';
-  return isDryRun ? `Would delete ${what}. Nothing was deleted.` : `Deleted ${what}.`;
+  return isDryRun ? `Would delete ${counts}. Nothing was deleted.` : `Deleted ${counts}.`;
 }
 
 /** Copies of the database that `conch restore`, `conch move` and updates of Conch left in the data folder. */

@@ -45,7 +45,7 @@ type Callbacks = {
   /** Gets the one-time link to the page. Default: prints it. */
   readonly greet?: (link: string, config: Config) => void;
   /** Called when the platforms are connected and the crews are open, or when Conch stops before that. */
-  readonly begun?: (app: App) => void;
+  readonly onReady?: (app: App) => void;
 };
 
 /**
@@ -53,35 +53,35 @@ type Callbacks = {
  * good order; a second signal stops it at once. Can reject before the bot serves: for example with a `StoreError`, an
  * `AdapterError`, or an error with code `EADDRINUSE`.
  */
-export async function runBot(first: Config, { greet = printLink, begun }: Callbacks = {}): Promise<ExitCode> {
+export async function runBot(first: Config, { greet = printLink, onReady }: Callbacks = {}): Promise<ExitCode> {
   let config = first;
   const [text, clock] = [readText(first.file), systemClock()];
   const current = () => config;
-  const { log, service, ...known } = openLog(current, clock);
+  const { log, service, ...secretStores } = openLog(current, clock);
   const [end, stopping] = [Promise.withResolvers<ExitCode>(), new AbortController()];
-  let platforms: Platforms | null = null;
-  const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
+  let createdPlatforms: Platforms | null = null;
+  const adapters = (): readonly ChatAdapter[] => createdPlatforms?.adapters ?? [];
   const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
   // Reports the first failure only: it ends Conch, and mostly causes the later ones.
   const { promise: failure, resolve: onBroken } = Promise.withResolvers<unknown>();
   void failure.then((error) => end.resolve(broken(error, log)));
   const opened = await openStore({ current, clock, adapters, log, health, lost: onBroken, stopping, service });
   if (opened === null) return EXIT_CODES.ok;
-  const shared = { ...known, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
+  const shared = { ...secretStores, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: current });
   const database = () => (opened.mayAct() && !opened.isRefused() ? (health.stuck ?? maintenance.state) : 'unreached');
-  const waiting = () => known.logins.waiting(config.mcp);
+  const waiting = () => secretStores.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
   const parts = { ...shared, trust, config: first, current, database, waiting, service };
-  const made = (platforms = await createPlatforms(parts));
+  const platforms = (createdPlatforms = await createPlatforms(parts));
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
-  const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
-  made.page?.tell(app.runs);
+  const app = new App({ ...parts, ...platforms, backendFor: backends.backendFor, onBroken });
+  platforms.page?.tell(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first)) });
-  const stop = stopper([service, maintenance, health, trust, app, backends, { stop: () => made.release() }]);
+  const stop = stopper([service, maintenance, health, trust, app, backends, { stop: () => platforms.release() }]);
   try {
-    made.claim();
+    platforms.claim();
     await backends.start();
     await app.start();
     service.ready('serving');
@@ -90,13 +90,13 @@ export async function runBot(first: Config, { greet = printLink, begun }: Callba
     stopping.abort();
     return failedStart(error, await stopWithin(REPLACED_DRAIN_MS, stop, log));
   }
-  if (made.page !== null) greet(made.page.accessLink() ?? '', first);
+  if (platforms.page !== null) greet(platforms.page.accessLink() ?? '', first);
   const load = async (next: Config): Promise<void> => {
     await backends.load(next);
     config = next;
   };
   const watching = watch({ config: first, text, log, load, apply: (next) => app.reload(next) });
-  app.connect().then(() => ready(made, () => begun?.(app)), onBroken);
+  app.connect().then(() => ready(platforms, () => onReady?.(app)), onBroken);
   maintenance.start();
   flushCompileCache();
   const code = await end.promise;
@@ -132,7 +132,7 @@ function serviceOf(log: Log): ServiceManager {
   });
 }
 
-type Known = {
+type OpenedLog = {
   readonly log: Log;
   readonly service: ServiceManager;
   readonly logins: ServerLogins;
@@ -140,7 +140,7 @@ type Known = {
   readonly secrets: () => readonly string[];
 };
 
-function openLog(current: () => Config, clock: Clock): Known {
+function openLog(current: () => Config, clock: Clock): OpenedLog {
   const store = new LoginStore(current().dataDir);
   const secrets = secretsOf(current, store);
   const log = createLog({ ...current().log, secrets });
@@ -149,7 +149,7 @@ function openLog(current: () => Config, clock: Clock): Known {
 }
 
 /** The secrets of each configuration since the start, and the tokens of the logins. */
-function secretsOf(current: () => Config, logins: LoginStore): Known['secrets'] {
+function secretsOf(current: () => Config, logins: LoginStore): OpenedLog['secrets'] {
   const own = new Set<string>();
   let [config, tokens]: [Config | null, readonly string[]] = [null, []];
   let all: readonly string[] = [];
@@ -339,10 +339,10 @@ function listen(ports: {
   const { log, end, lock } = ports;
   const watchingLock = watchLock(lock, { timers: systemTimers, lost: () => end(lockLost(lock, log)) });
   const version = watchVersion({ timers: systemTimers, told: (from, to) => log.warn({ from, to }, UPDATED) });
-  let asked = false;
+  let isStopRequested = false;
   const onSignal = (signal: string): void => {
-    if (asked) process.exit(EXIT_CODES.ok);
-    asked = true;
+    if (isStopRequested) process.exit(EXIT_CODES.ok);
+    isStopRequested = true;
     log.info({ signal }, 'ending');
     end(EXIT_CODES.ok);
   };

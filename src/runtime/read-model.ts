@@ -50,7 +50,7 @@ export type ReadModel = FloorQueries & {
    * The thread in which an outbox entry is posted, where threads share their channel's floor; `null`: the channel
    * itself.
    */
-  readonly threadOf: (owed: Pick<OutboxRow, 'channel' | 'effect'>) => ChannelId | null;
+  readonly threadOf: (entry: Pick<OutboxRow, 'channel' | 'effect'>) => ChannelId | null;
 };
 
 /** `floor`: the present state of a floor; `null` for none. */
@@ -101,10 +101,10 @@ export function createReadModel(
     message: (id) => lineOf(reader.message(id)),
     addressed(channel, text) {
       const seated = seatsIn(channel);
-      const here = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
+      const agentIds = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
       return addressedIn(
         text,
-        config().agents.filter(({ id }) => here.includes(id)),
+        config().agents.filter(({ id }) => agentIds.includes(id)),
       );
     },
     seatedIn: (channel) => enabledIn(channel).map(({ agent }) => agent),
@@ -122,26 +122,26 @@ function viewsOf(
   floorOf: Readers['floor'],
   clock: Clock,
 ): Pick<ReadModel, 'committed' | 'view' | 'holder'> {
-  const held = new Map<ChannelId, { readonly floor: Floor; readonly view: FloorView }>();
+  const cachedViews = new Map<ChannelId, { readonly floor: Floor; readonly view: FloorView }>();
   return {
     committed({ channel, floor, at }) {
       const view = viewOf(floor, at, store);
-      if (view.holder === null) held.delete(channel);
-      else held.set(channel, { floor, view });
+      if (view.holder === null) cachedViews.delete(channel);
+      else cachedViews.set(channel, { floor, view });
       return view;
     },
     view(channel) {
       const floor = floorOf(channel);
       if (floor === null) return null;
-      const known = held.get(channel);
-      if (known?.floor !== floor) return viewOf(floor, clock.now(), store);
-      return { ...known.view, obstacles: obstacles(floor, clock.now()) };
+      const cached = cachedViews.get(channel);
+      if (cached?.floor !== floor) return viewOf(floor, clock.now(), store);
+      return { ...cached.view, obstacles: obstacles(floor, clock.now()) };
     },
     holder(channel) {
       const floor = floorOf(channel);
       if (floor === null) return undefined;
-      const known = held.get(channel);
-      return known?.floor === floor ? known.view.holder : holderOf(floor);
+      const cached = cachedViews.get(channel);
+      return cached?.floor === floor ? cached.view.holder : holderOf(floor);
     },
   };
 }
@@ -150,16 +150,16 @@ function lineOf(row: InboxRow | null): Line | null {
   if (row === null) return null;
   const { id, author, text, attachments, sentAt, edited, deleted } = row;
   const change = deleted ? 'deleted' : edited ? 'edited' : null;
-  const said = deleted ? { text: '', attachments: [] } : { text, attachments };
-  return { line: 0, at: sentAt, author: { kind: 'person', ...author }, ...said, message: id, change };
+  const content = deleted ? { text: '', attachments: [] } : { text, attachments };
+  return { line: 0, at: sentAt, author: { kind: 'person', ...author }, ...content, message: id, change };
 }
 
 function threadsIn(reader: Readers['store'], channelOf: ReadModel['channel']): Pick<ReadModel, 'thread' | 'threadOf'> {
-  const share = (channel: ChannelId): boolean => channelOf(channel)?.turnConfig.threads === 'parent';
+  const sharesFloor = (channel: ChannelId): boolean => channelOf(channel)?.turnConfig.threads === 'parent';
   return {
-    thread: (channel) => (share(channel) ? reader.thread(channel, null) : null),
+    thread: (channel) => (sharesFloor(channel) ? reader.thread(channel, null) : null),
     threadOf({ channel, effect }) {
-      if (!share(channel)) return null;
+      if (!sharesFloor(channel)) return null;
       if (effect.type === 'receipt') return reader.message(effect.message)?.thread ?? null;
       return effect.type === 'post' ? reader.thread(channel, effect.line) : null;
     },
@@ -186,7 +186,7 @@ const channelsById = idIndex<ChannelConfig>();
 const agentsById = idIndex<AgentConfig>();
 
 /** Number of channels, and of channels' background runs, whose session settings are cached. */
-const SETTINGS_KEPT = 5_000;
+const MOST_SETTINGS = 5_000;
 
 const UNKNOWN: Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'> = {
   textLimit: LONGEST_TEXT,
@@ -212,22 +212,22 @@ export function sessionSettingsOf(
   crews: Required<Pick<SessionSettings, 'beforePrompt' | 'propose'>>,
 ): SupervisorSettings {
   const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds } = config().turnConfig;
-  const madeFrom = foundOnce((_config: Config) => new BoundedMap<ChannelId, SessionSettings>(SETTINGS_KEPT));
+  const settingsCacheOf = foundOnce((_config: Config) => new BoundedMap<ChannelId, SessionSettings>(MOST_SETTINGS));
   return {
     heartbeatMs: heartbeatSeconds * 1_000,
     heartbeatTimeoutMs: heartbeatTimeoutSeconds * 1_000,
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (place) => {
-      const made = madeFrom(config());
-      const known = made.get(place);
-      if (known !== undefined) return known;
+      const cache = settingsCacheOf(config());
+      const cached = cache.get(place);
+      if (cached !== undefined) return cached;
       const seat = parseSessionId(place);
       const { channel: id } = seat;
-      const found = channelsById(config().channels).get(id);
-      const rules = found?.turnConfig ?? config().turnConfig;
+      const channelConfig = channelsById(config().channels).get(id);
+      const rules = channelConfig?.turnConfig ?? config().turnConfig;
       const { turnCompleteSignal: signal, passWords, coalesceMs, contextTokens } = rules;
       const { maxConsecutiveErrors, maxTotalErrors } = rules;
-      const about = { name: found?.name ?? id, topic: found?.topic ?? '' };
+      const about = { name: channelConfig?.name ?? id, topic: channelConfig?.topic ?? '' };
       const settings: SessionSettings = {
         coalesceMs,
         contextTokens,
@@ -241,7 +241,7 @@ export function sessionSettingsOf(
         taint: (agent) => taintOf(taints, { agent, ...seat }),
         reaches: (agent, server, tool) => reachesServer(config(), { agent, channel: id }, server, tool),
       };
-      made.set(place, settings);
+      cache.set(place, settings);
       return settings;
     },
   };
@@ -250,18 +250,20 @@ export function sessionSettingsOf(
 /** People of all platforms, with what they may do. */
 export type KnownPeople = {
   /** Called when a person or program wrote or gave a command: name, and roles if the platform sent them. */
-  met(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
+  notePerson(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
   /** Called when a person gave a command. The name is stored. */
-  commanded(person: Parameters<KnownPeople['met']>[0]): void;
-  /** The name in the last call of `met` or `commanded`, if still in memory; else the stored name; else the id. */
+  storePerson(person: Parameters<KnownPeople['notePerson']>[0]): void;
+  /**
+   * The name in the last call of `notePerson` or `storePerson`, if still in memory; else the stored name; else the id.
+   */
   nameOf(id: string): string;
   /** Forgets the names that are not stored. */
   forgetNames(): void;
   /** The people and roles that may operate now. */
   operators(): OperatorSet;
   /**
-   * Whether a person may operate, with the last roles that `met` or `commanded` got, if still in memory. Else the
-   * person has no roles.
+   * Whether a person may operate, with the last roles that `notePerson` or `storePerson` got, if still in memory. Else
+   * the person has no roles.
    */
   operates(person: Requester): boolean;
 };
@@ -278,17 +280,17 @@ export function createKnownPeople(
   const roles = new BoundedMap<string, readonly string[]>(PEOPLE);
   const names = new BoundedMap<string, string>(PEOPLE);
   const operators = (): OperatorSet => {
-    const { users, roles: named } = config().operators;
-    return { users: [...localOperators, ...users], roles: named };
+    const { users, roles: roleIds } = config().operators;
+    return { users: [...localOperators, ...users], roles: roleIds };
   };
-  const met: KnownPeople['met'] = ({ id, name, roles: now }) => {
+  const notePerson: KnownPeople['notePerson'] = ({ id, name, roles: now }) => {
     names.set(id, name);
     if (now !== undefined) roles.set(id, now);
   };
   return {
-    met,
-    commanded(person) {
-      met(person);
+    notePerson,
+    storePerson(person) {
+      notePerson(person);
       const { id, name } = person;
       if (memory.get(id) !== name) memory.set(id, name);
     },
@@ -360,43 +362,43 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
 /** The intake of one adapter. Throws for reports of other channels, and for commands of channels not concerning it. */
 export function intakeFor(
   adapter: ChatAdapter,
-  people: Pick<KnownPeople, 'met' | 'commanded'>,
+  people: Pick<KnownPeople, 'notePerson' | 'storePerson'>,
   intake: Intake,
 ): Intake {
-  const mine = (channel: ChannelId, what: string, allowed = isOwn(adapter, channel)): void => {
-    if (!allowed) throw new Error(`impossible: ${adapter.name} reports ${what} of ${channel}`);
+  const requireOwn = (channel: ChannelId, report: string, allowed = isOwn(adapter, channel)): void => {
+    if (!allowed) throw new Error(`impossible: ${adapter.name} reports ${report} of ${channel}`);
   };
   return {
     ...intake,
     async message(message) {
-      mine(message.channel, 'a message');
-      people.met(message.author);
+      requireOwn(message.channel, 'a message');
+      people.notePerson(message.author);
       await intake.message(message);
     },
     async amend(change) {
-      mine(change.channel, 'a change');
+      requireOwn(change.channel, 'a change');
       await intake.amend(change);
     },
     async command(channel, by, line, drawnFor) {
-      mine(channel, 'a command', concerns(adapter, channel));
-      people.commanded(by);
+      requireOwn(channel, 'a command', concerns(adapter, channel));
+      people.storePerson(by);
       return await intake.command(channel, by, line, drawnFor);
     },
     refusal(channel, by, line, drawnFor) {
-      mine(channel, 'a command', concerns(adapter, channel));
+      requireOwn(channel, 'a command', concerns(adapter, channel));
       return intake.refusal(channel, by, line, drawnFor);
     },
     async thread(thread) {
-      mine(thread.id, 'a thread');
-      mine(thread.parent, 'a thread');
+      requireOwn(thread.id, 'a thread');
+      requireOwn(thread.parent, 'a thread');
       await intake.thread(thread);
     },
     suspend(channel, why) {
-      mine(channel, 'the end');
+      requireOwn(channel, 'the end');
       intake.suspend(channel, why);
     },
     restore(channel) {
-      mine(channel, 'the return');
+      requireOwn(channel, 'the return');
       intake.restore(channel);
     },
   };
@@ -432,16 +434,18 @@ function namesOf(config: () => Config) {
   const channel = (wanted: ChannelId) => channelsById(config().channels).get(wanted);
   // A text of an agent may be posted after the agent, such as a worker, has left. The configuration file names at most
   // 1,000 agents; the agents of seated workers are added to them.
-  const known = new BoundedMap<AgentId, AgentConfig>(2_000);
-  const keep = foundOnce(({ agents }: Config) => agents.map((each) => known.set(each.id, each)).length);
+  const rememberedAgents = new BoundedMap<AgentId, AgentConfig>(2_000);
+  const rememberAgents = foundOnce(
+    ({ agents }: Config) => agents.map((each) => rememberedAgents.set(each.id, each)).length,
+  );
   return {
     agent,
     channel,
     channels: () => placesIn(config()),
     agents: () => shownAgents(config()),
     speaker(id: AgentId) {
-      keep(config());
-      const { name = id, avatar = null } = known.get(id) ?? {};
+      rememberAgents(config());
+      const { name = id, avatar = null } = rememberedAgents.get(id) ?? {};
       return { id, name, avatar };
     },
     channelName: (id: ChannelId) => channel(id)?.name ?? id,

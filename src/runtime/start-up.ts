@@ -29,7 +29,7 @@ type StartUpPorts = {
 /** Starts Conch with the stored floors of an earlier process. */
 export class StartUp {
   readonly #ports: StartUpPorts;
-  #left: { readonly awake: readonly ChannelId[]; readonly plans: Plans } | null = null;
+  #recovery: { readonly awake: readonly ChannelId[]; readonly plans: Plans } | null = null;
   #back: Promise<void> = Promise.resolve();
   #isStopping = false;
 
@@ -43,12 +43,12 @@ export class StartUp {
     const plans = this.#ports.plans();
     const awake = await manager.recover(plans);
     await agents.start([]);
-    const here = adapters.filter((adapter) => adapter.capabilities.losesEvents !== true);
-    const heard = new Set(here.map(({ name }) => name));
-    const unheard = config().channels.filter(({ adapter }) => !heard.has(adapter));
-    await manager.lose(unheard.map(({ id }) => id));
-    for (const adapter of here) await begin(adapter);
-    this.#left = { awake, plans };
+    const firstAdapters = adapters.filter((adapter) => adapter.capabilities.losesEvents !== true);
+    const firstNames = new Set(firstAdapters.map(({ name }) => name));
+    const laterChannels = config().channels.filter(({ adapter }) => !firstNames.has(adapter));
+    await manager.lose(laterChannels.map(({ id }) => id));
+    for (const adapter of firstAdapters) await begin(adapter);
+    this.#recovery = { awake, plans };
   }
 
   /**
@@ -65,17 +65,17 @@ export class StartUp {
    */
   async connect(): Promise<void> {
     const { adapters, begin, sync } = this.#ports;
-    const { awake, plans } = this.#left ?? { awake: [], plans: this.#ports.plans() };
+    const { awake, plans } = this.#recovery ?? { awake: [], plans: this.#ports.plans() };
     const planned = this.#guarded(() => this.#plan(awake, plans));
-    this.#back = planned.then(() => this.#guarded(() => this.#comeBack(awake, plans)));
-    const others = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
-    const heard = others.map(async (adapter) => {
+    this.#back = planned.then(() => this.#guarded(() => this.#resumeFloors(awake, plans)));
+    const laterAdapters = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
+    const connecting = laterAdapters.map(async (adapter) => {
       sync.note(adapter);
       await begin(adapter);
       await planned;
       await sync.begin(adapter);
     });
-    await Promise.all([...heard, this.#back]);
+    await Promise.all([...connecting, this.#back]);
   }
 
   /**
@@ -94,7 +94,7 @@ export class StartUp {
     await retrying(() => manager.settle(plans));
   }
 
-  async #comeBack(awake: readonly ChannelId[], plans: Plans): Promise<void> {
+  async #resumeFloors(awake: readonly ChannelId[], plans: Plans): Promise<void> {
     const { adapters, adapterOf, agents, clock, forgotten, manager, retrying, sync, threads } = this.#ports;
     for (const adapter of adapters) {
       if (adapter.capabilities.losesEvents === true) continue;

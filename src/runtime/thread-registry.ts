@@ -18,12 +18,12 @@ const OWNER = 'threads';
  * `parentOnly`: a ticket's thread, whose floor the crew keeps, or a thread that lost its floor. Its parent is stored
  * because its messages have the retention of the parent.
  */
-const keptSchema = z.object({ parent: z.string(), name: z.string(), parentOnly: z.literal(true).optional() });
+const threadSchema = z.object({ parent: z.string(), name: z.string(), parentOnly: z.literal(true).optional() });
 
 /** The threads that have floors of their own. They survive restarts. */
 export class Threads {
   readonly #store: ThreadsStore;
-  readonly #known = new Map<ChannelId, Thread>();
+  readonly #threads = new Map<ChannelId, Thread>();
   readonly #parents = new Map<ChannelId, ChannelId>();
 
   constructor(store: ThreadsStore) {
@@ -32,9 +32,9 @@ export class Threads {
 
   load(): void {
     for (const [id, value] of this.#store.keyValues.remembered(OWNER)) {
-      const { parent, name, parentOnly } = keptSchema.parse(JSON.parse(value));
+      const { parent, name, parentOnly } = threadSchema.parse(JSON.parse(value));
       this.#parents.set(id, parent);
-      if (parentOnly !== true) this.#known.set(id, { id, parent, name });
+      if (parentOnly !== true) this.#threads.set(id, { id, parent, name });
     }
   }
 
@@ -45,8 +45,8 @@ export class Threads {
 
   /** Adds a thread. Returns `false` when the thread is known with the same parent. */
   admit(thread: Thread): boolean {
-    if (this.#known.get(thread.id)?.parent === thread.parent) return false;
-    this.#known.set(thread.id, thread);
+    if (this.#threads.get(thread.id)?.parent === thread.parent) return false;
+    this.#threads.set(thread.id, thread);
     return true;
   }
 
@@ -57,8 +57,8 @@ export class Threads {
 
   /** Stores only the channel of a thread without a floor of its own. Does nothing for a thread with one. */
   async keepParent(id: ChannelId, parent: ChannelId): Promise<void> {
-    const kept = { parent, name: '', parentOnly: true };
-    if (!this.#known.has(id)) await this.#store.keyValues.remember(OWNER, id, JSON.stringify(kept));
+    const storedThread = { parent, name: '', parentOnly: true };
+    if (!this.#threads.has(id)) await this.#store.keyValues.remember(OWNER, id, JSON.stringify(storedThread));
   }
 
   /**
@@ -68,10 +68,10 @@ export class Threads {
   async forgetOld(now: Instant): Promise<readonly ChannelId[]> {
     const awake = new Set(this.#store.floors.awake());
     const forgotten: ChannelId[] = [];
-    for (const id of [...this.#known.keys()].filter((known) => !awake.has(known))) {
+    for (const id of [...this.#threads.keys()].filter((threadId) => !awake.has(threadId))) {
       if (now - (this.#store.lastSeen(id)?.sentAt ?? 0) <= FORGET_AFTER_MS) continue;
-      const { parent = '' } = this.#known.get(id) ?? {};
-      this.#known.delete(id);
+      const { parent = '' } = this.#threads.get(id) ?? {};
+      this.#threads.delete(id);
       await this.keepParent(id, parent);
       forgotten.push(id);
     }
@@ -83,9 +83,9 @@ export class Threads {
    * floors of their own.
    */
   within(config: Config): Config {
-    if (this.#known.size === 0) return config;
+    if (this.#threads.size === 0) return config;
     const parents = new Map(config.channels.map((channel) => [channel.id, channel]));
-    const threads = [...this.#known.values()].flatMap(({ id, name, parent: of }): readonly ChannelConfig[] => {
+    const threads = [...this.#threads.values()].flatMap(({ id, name, parent: of }): readonly ChannelConfig[] => {
       const parent = parents.get(of);
       return parent?.turnConfig.threads === 'own' ? [{ ...parent, id, name, parent: of }] : [];
     });

@@ -353,7 +353,7 @@ export async function begin(
     view,
     isCatchingUp: () => view().obstacles.some(({ why }) => why === 'catching-up'),
     message: (id) => store.message(id),
-    heard: (message) => app.crews.heard(message, async () => true),
+    heard: (message) => app.crews.hear(message, async () => true),
     async openThread(name, key) {
       const thread = await adapters[0]?.openThread?.(channel, name, key);
       if (thread === undefined) throw new Error('the platform opens no threads');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
-import { createBackends, keptBackends } from '../../src/runtime/agent-factory.ts';
+import { createBackends, reuseBackends } from '../../src/runtime/agent-factory.ts';
 import type { Backends } from '../../src/runtime/agent-factory.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { load } from '../config/world.ts';
@@ -37,7 +37,7 @@ describe('the tool rules of a changed configuration', () => {
     const log = createLog({ level: 'fatal', pretty: false, secrets: [], destination: { write: () => undefined } });
     const time = { clock: systemClock(), timers: systemTimers };
     backends = await createBackends({ config: first, ...time, log });
-    const backendFor = keptBackends(backends.backendFor, () => config);
+    const backendFor = reuseBackends(backends.backendFor, () => config);
     const agentOf = (of: Config) => of.agents.find(({ id }) => id === 'dev')!;
     const before = backendFor(agentOf(first));
     expect(backendFor(agentOf(first))).toBe(before);

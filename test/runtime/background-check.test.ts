@@ -42,7 +42,7 @@ function stage({ endedWell = true, kept = null as string | null } = {}) {
     examine: (): CheckUnderWay => {
       const one = { ...Promise.withResolvers<readonly string[]>(), stopped: false };
       asked.push(one);
-      return { found: one.promise, stop: () => void (one.stopped = true) };
+      return { problems: one.promise, stop: () => void (one.stopped = true) };
     },
   };
   return {

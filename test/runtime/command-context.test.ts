@@ -64,7 +64,7 @@ test('shows a person by the newest name seen, an agent by its configured name, a
   });
   const people = createKnownPeople(() => config, [], { get: () => null, set: () => {} });
   const { names } = createCommandContext({ ...nobody, people, config: () => config });
-  people.met({ id: 'U7', name: 'ola', roles: [] });
-  people.met({ id: 'U7', name: 'Ola' });
+  people.notePerson({ id: 'U7', name: 'ola', roles: [] });
+  people.notePerson({ id: 'U7', name: 'Ola' });
   expect(['U7', 'pm', 'U8'].map((id) => names.agent(id))).toEqual(['Ola', 'PM', 'U8']);
 });

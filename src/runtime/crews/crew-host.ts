@@ -81,18 +81,18 @@ export class CrewHost {
   readonly #crews: CrewStore;
   readonly #runners = new Map<string, CrewRunner>();
   /** Why a crew is not open, in words for people. */
-  readonly #closed = new Map<string, string>();
-  readonly #begun = new Map<string, boolean>();
+  readonly #closedReasons = new Map<string, string>();
+  readonly #sessionResumes = new Map<string, boolean>();
   /** The configuration with which each crew was opened, or could not be opened: as JSON, and its repository. */
-  readonly #opened = new Map<string, { readonly plan: string; readonly repo: string }>();
+  readonly #openedPlans = new Map<string, { readonly plan: string; readonly repo: string }>();
   /** Changes of each crew. A crew waits for the jobs of another crew only if that one leaves its new repository. */
   readonly #changes = new Map<string, Promise<void>>();
   /** By repository: resolves when the last crew that closed there has left it. */
   readonly #leaving = new Map<string, Promise<void>>();
   /** Opens one crew at a time: of two crews in one repository, the first of the configuration works there. */
-  readonly #opens = new KeyedQueue<'open'>();
+  readonly #openQueue = new KeyedQueue<'open'>();
   /** Resolves when the crews were opened once, or when Conch stops before that. `null` afterwards. */
-  #unopened: PromiseWithResolvers<void> | null = Promise.withResolvers<void>();
+  #firstOpening: PromiseWithResolvers<void> | null = Promise.withResolvers<void>();
   #isStopped = false;
   #seating: Promise<void> = Promise.resolve();
 
@@ -105,7 +105,7 @@ export class CrewHost {
       this.#show(state, facts);
     });
     this.commands = createCrewCommands({
-      crewAt: (channel) => this.#at(channel),
+      crewAt: (channel) => this.#runnerAt(channel),
       facts: (crew, limit) => this.#crews.journal(crew, limit),
       message: (id) => messageAt(id, ports),
       view: (runner) => this.#viewOf(runner, { clean: ports.clean, most: TICKETS_TOLD, facts: [] }),
@@ -126,8 +126,8 @@ export class CrewHost {
    * open: its worker's prompt then waits until they are.
    */
   beforePrompt(agent: string): Promise<void> | null {
-    if (this.#unopened !== null && this.#isOfCrew(agent))
-      return this.#unopened.promise.then(() => this.beforePrompt(agent) ?? undefined);
+    if (this.#firstOpening !== null && this.#isOfCrew(agent))
+      return this.#firstOpening.promise.then(() => this.beforePrompt(agent) ?? undefined);
     for (const runner of this.#runners.values()) {
       const worker = workerWith(runner.state(), agent);
       if (worker !== undefined) return runner.beforePrompt(worker);
@@ -167,7 +167,7 @@ export class CrewHost {
    * of a ticket. Empty when the crew is not open; `null` where no crew works.
    */
   asks(channel: string): readonly CrewAsk[] | null {
-    const runner = this.#at(channel);
+    const runner = this.#runnerAt(channel);
     if (runner === null || typeof runner === 'string') return runner === null ? null : [];
     const crew = runner.state();
     const around = { whyHeld: this.#whyHeld, clean: this.#ports.clean };
@@ -178,8 +178,8 @@ export class CrewHost {
    * The view of the crew of a channel or of a ticket's thread, also of a finished ticket; `null` for none, or when the
    * crew is not open. `most`: the most tickets of each state; with 0, the view has no log either.
    */
-  shown(channel: string, most: number): CrewView | null {
-    const runner = this.#at(channel) ?? this.#pastAt(channel);
+  crewView(channel: string, most: number): CrewView | null {
+    const runner = this.#runnerAt(channel) ?? this.#pastRunnerAt(channel);
     if (runner === null || typeof runner === 'string') return null;
     const facts = most === 0 ? [] : this.#crews.journal(runner.key, FACTS_SHOWN);
     return this.#viewOf(runner, { clean: this.#ports.clean, most, facts });
@@ -192,17 +192,17 @@ export class CrewHost {
     return found?.id ?? null;
   }
 
-  #pastAt(channel: string): CrewRunner | null {
+  #pastRunnerAt(channel: string): CrewRunner | null {
     const isHere = ({ key }: CrewRunner): boolean =>
       this.#crews.state(key)?.finished.some(({ thread }) => thread === channel) === true;
     return [...this.#runners.values()].find((runner) => isHere(runner)) ?? null;
   }
 
-  #viewOf(runner: CrewRunner, how: Pick<CrewSurroundings, 'clean' | 'most' | 'facts'>): CrewView {
+  #viewOf(runner: CrewRunner, parts: Pick<CrewSurroundings, 'clean' | 'most' | 'facts'>): CrewView {
     const { store } = this.#ports;
     const { seen, problem } = runner;
     return crewViewOf(runner.state(), {
-      ...how,
+      ...parts,
       store: store.id,
       ...seen,
       problem,
@@ -220,8 +220,8 @@ export class CrewHost {
     if (holder !== null && holder.agent !== agent) return { words: `waits for ${name(holder.agent)}` };
     if (holder?.waitingFor === 'approval') return { words: `${name(agent)} waits for approval.`, asks: true };
     if (seats.some((seat) => seat.agent === agent && seat.status === 'WAITING')) {
-      const asked = store.lastLines(channel, LINES_READ).findLast(({ author }) => author.id === agent);
-      return { words: `asks: ${excerpt(asked?.text ?? '', 200)}`, asks: true, since: asked?.at ?? null };
+      const lastLine = store.lastLines(channel, LINES_READ).findLast(({ author }) => author.id === agent);
+      return { words: `asks: ${excerpt(lastLine?.text ?? '', 200)}`, asks: true, since: lastLine?.at ?? null };
     }
     const stop = obstacles.find(({ why }) => STOPS.has(why));
     return stop === undefined ? null : { words: obstacleWords(stop, name), asks: true };
@@ -249,7 +249,7 @@ export class CrewHost {
    */
   async begin(): Promise<void> {
     const crews = this.#ports.config().crews.map(({ id }) => id);
-    for (const id of new Set([...this.#opened.keys(), ...crews]))
+    for (const id of new Set([...this.#openedPlans.keys(), ...crews]))
       this.#changes.set(
         id,
         (this.#changes.get(id) ?? Promise.resolve()).then(() => this.#openChanged(id)),
@@ -269,25 +269,25 @@ export class CrewHost {
   }
 
   #endWaits(): void {
-    this.#unopened?.resolve();
-    this.#unopened = null;
+    this.#firstOpening?.resolve();
+    this.#firstOpening = null;
   }
 
   async #openChanged(id: string): Promise<void> {
     const config = this.#ports.config();
     const crew = config.crews.find((each) => each.id === id);
     const plan = crew === undefined ? '' : JSON.stringify([crew, reviewWaitMs(config, crew.channel)]);
-    const before = this.#opened.get(id);
-    if (before?.plan === plan && !this.#closed.has(id)) return;
-    const left = this.#runners.get(id)?.stop();
-    for (const map of [this.#runners, this.#closed, this.#opened]) map.delete(id);
-    if (before !== undefined && left !== undefined) this.#leaving.set(before.repo, left);
-    await left;
+    const before = this.#openedPlans.get(id);
+    if (before?.plan === plan && !this.#closedReasons.has(id)) return;
+    const stopped = this.#runners.get(id)?.stop();
+    for (const map of [this.#runners, this.#closedReasons, this.#openedPlans]) map.delete(id);
+    if (before !== undefined && stopped !== undefined) this.#leaving.set(before.repo, stopped);
+    await stopped;
     if (crew === undefined) return;
     await this.#leaving.get(crew.repo);
     if (this.#isStopped) return;
-    this.#opened.set(id, { plan, repo: crew.repo });
-    await this.#opens.run('open', () => this.#open(crew));
+    this.#openedPlans.set(id, { plan, repo: crew.repo });
+    await this.#openQueue.run('open', () => this.#open(crew));
   }
 
   /** Calls the listener with the facts of every change of a crew. */
@@ -328,7 +328,7 @@ export class CrewHost {
    * a merge, 👎 holds the worker. Returns `null` for a reaction that means nothing.
    */
   reaction(channel: string, message: string, kind: ReactionKind): Meant | null {
-    const runner = this.#at(channel);
+    const runner = this.#runnerAt(channel);
     if (runner === null || typeof runner === 'string') return null;
     if (kind === 'ticket') return { channel, line: `/crew admit ${message}` };
     const { store } = this.#ports;
@@ -349,7 +349,7 @@ export class CrewHost {
    * Handles a message before it is stored. A reply to a message of which a ticket was made can name tickets for which
    * that ticket waits. Such a reply counts once, also when a crash comes before the message is stored.
    */
-  async heard(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
+  async hear(message: HumanMessage, mayDecide: () => Promise<boolean>): Promise<void> {
     const { id, channel, thread = channel, replyTo, author, text, bot, ignore } = message;
     const { config, clean, clock, store } = this.#ports;
     const { crews } = config();
@@ -368,11 +368,13 @@ export class CrewHost {
     }
   }
 
-  #at(channel: string): CrewRunner | string | null {
+  #runnerAt(channel: string): CrewRunner | string | null {
     const crew = this.#ports.config().crews.find((each) => each.channel === channel || this.#hasThread(each, channel));
     if (crew === undefined) return null;
     return (
-      this.#runners.get(crew.id) ?? this.#closed.get(crew.id) ?? 'Conch is still opening it. Try again in a moment'
+      this.#runners.get(crew.id) ??
+      this.#closedReasons.get(crew.id) ??
+      'Conch is still opening it. Try again in a moment'
     );
   }
 
@@ -386,10 +388,10 @@ export class CrewHost {
    */
   #resumes(worker: Worker): boolean {
     const session = sessionOf(worker);
-    const known = this.#begun.get(session);
-    if (known !== undefined) return known;
+    const resumedBefore = this.#sessionResumes.get(session);
+    if (resumedBefore !== undefined) return resumedBefore;
     const resumes = worker.stepCount > 0 && !worker.timedOut;
-    this.#begun.set(session, resumes);
+    this.#sessionResumes.set(session, resumes);
     return resumes;
   }
 
@@ -405,7 +407,7 @@ export class CrewHost {
           env: { ...process.env },
           run: commandRunner(timers),
           endMarked,
-          answerTo: (asked) => this.#answerTo(id, asked),
+          answerTo: (request) => this.#answerTo(id, request),
           tickets: (repository) => ticketsOf(crew, repository, clock),
           pulls: () => pullsOf(crew, clock),
           ticketsDir: 'dir' in crew.tickets ? crew.tickets.dir : null,
@@ -439,7 +441,7 @@ export class CrewHost {
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
       this.#runners.delete(id);
-      this.#closed.set(id, words);
+      this.#closedReasons.set(id, words);
       log.error({ crew: id }, `crew ${id} cannot work: ${words}`);
     }
   }
@@ -471,10 +473,10 @@ export class CrewHost {
   /**
    * Returns whether people allowed a crew's request; `null` while they have not decided. Asks them at the first call.
    */
-  #answerTo(crew: string, asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>): boolean | null {
-    const known = findApproval(this.#crews.state(crew) ?? {}, asked);
-    if (known !== undefined) return known.allowed;
-    this.#give(crew, { type: 'ASK', ...asked }, 'a question could not be stored');
+  #answerTo(crew: string, request: Pick<CrewApproval, 'about' | 'digest' | 'what'>): boolean | null {
+    const approval = findApproval(this.#crews.state(crew) ?? {}, request);
+    if (approval !== undefined) return approval.allowed;
+    this.#give(crew, { type: 'ASK', ...request }, 'a question could not be stored');
     return null;
   }
 
@@ -487,8 +489,8 @@ export class CrewHost {
   async #thread({ id, channel }: CrewConfig, ticket: StartableTicket): Promise<string> {
     const { keyValues } = this.#ports.store;
     const key = `${id}/${ticket.id}`;
-    const known = keyValues.recall(THREADS, key);
-    if (known !== null) return known;
+    const storedThread = keyValues.recall(THREADS, key);
+    if (storedThread !== null) return storedThread;
     const opened = await this.#ports.openThread(
       channel,
       this.#ports.clean(`${ticket.id} ${ticket.title}`).slice(0, 90),

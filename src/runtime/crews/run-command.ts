@@ -60,14 +60,14 @@ async function run(
     void group.stop(GRACE_MS);
   });
   group.stdin.end();
-  let kept: Buffer[] = [];
+  let chunks: Buffer[] = [];
   let bytes = 0;
   group.stdout.on('data', (piece: Buffer) => {
-    kept.push(piece);
+    chunks.push(piece);
     bytes += piece.length;
     // Kept output is copied once for every mebibyte, so that a gigabyte of output costs little.
     if (bytes <= 2 * MOST_OUTPUT) return;
-    kept = [Buffer.concat(kept).subarray(-MOST_OUTPUT)];
+    chunks = [Buffer.concat(chunks).subarray(-MOST_OUTPUT)];
     bytes = MOST_OUTPUT;
   });
   const { code } = await group.exited;
@@ -75,6 +75,6 @@ async function run(
   return {
     code: timedOut ? null : code,
     timedOut,
-    output: Buffer.concat(kept).subarray(-MOST_OUTPUT).toString('utf8'),
+    output: Buffer.concat(chunks).subarray(-MOST_OUTPUT).toString('utf8'),
   };
 }

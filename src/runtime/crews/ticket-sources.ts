@@ -108,13 +108,13 @@ export function askProgram(
       command,
       [...args],
       { cwd, env, timeout: limitMs, killSignal: 'SIGKILL', maxBuffer: MOST_OUTPUT, encoding: 'utf8' },
-      (error, output, told) => {
+      (error, output, errorOutput) => {
         const line = [command, ...args].join(' ');
         if (error === null) resolve(output);
         else if (error.code === 'ENOENT') reject(new Error(`there is no program "${command}" to read tickets with`));
         else if (error.killed === true)
           reject(new Error(`"${line}" took longer than ${limitMs / 1_000} s or wrote too much`));
-        else reject(new Error(`"${line}" failed: ${told.trim().slice(-500) || error.message}`));
+        else reject(new Error(`"${line}" failed: ${errorOutput.trim().slice(-500) || error.message}`));
       },
     );
     child.stdin?.end();
@@ -135,10 +135,10 @@ const LINES_READ = 200;
  * Returns a message with the newest lines of its thread, for a ticket; or, as words, why no ticket can be made of it.
  */
 export function messageAt(id: string, { store, clean, link }: MessagePorts): QuotedMessage | string {
-  const found = store.message(id);
-  if (found === null)
+  const storedMessage = store.message(id);
+  if (storedMessage === null)
     return `No message with the id ${id} is known here. It may be older than this floor, or not of a person.`;
-  const { channel, author, sentAt, text, deleted, bot, ignore } = found;
+  const { channel, author, sentAt, text, deleted, bot, ignore } = storedMessage;
   if (deleted) return 'This message was deleted, so it cannot become a ticket.';
   if (bot === true || ignore !== undefined)
     return 'A program wrote this message. Only messages of people can become tickets.';

@@ -17,7 +17,7 @@ import type { RunStore } from '../../work/runs/run-machine.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../../work/runs/run-events.ts';
 import { AskedOutcome, UNDECIDED, unfinishedSteps, refusedBy } from '../../work/runs/call-outcomes.ts';
 import type { OpenCall, RunState } from '../../work/runs/run.ts';
-import { callAsked, digestOf, recordedCall } from './tool-judge.ts';
+import { requestWords, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
 import { defined } from '../../lib/defined.ts';
 
@@ -51,11 +51,11 @@ export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: numb
     for (const watcher of watchers.get(key) ?? []) watcher(facts);
   });
   const watch = (key: string, watcher: Watcher): (() => void) => {
-    const known = watchers.get(key) ?? new Set();
-    watchers.set(key, known.add(watcher));
+    const watchersOfKey = watchers.get(key) ?? new Set();
+    watchers.set(key, watchersOfKey.add(watcher));
     return () => {
-      known.delete(watcher);
-      if (known.size === 0) watchers.delete(key);
+      watchersOfKey.delete(watcher);
+      if (watchersOfKey.size === 0) watchers.delete(key);
     };
   };
   return (seat, epoch) => new RunGate({ ...ports, watch }, seat, epoch);
@@ -81,9 +81,9 @@ class RunGate implements ToolGate {
   readonly #open = new Map<string, string>();
   #calls = 0;
   /** Ids of the calls that this generation requested or continued. */
-  readonly #asked = new Set<string>();
+  readonly #requestedIds = new Set<string>();
   /** The text of the model's last answer. */
-  #said = '';
+  #lastAnswer = '';
   /** Aborted when the generation is over. */
   readonly #over = new AbortController();
 
@@ -96,10 +96,10 @@ class RunGate implements ToolGate {
   }
 
   async step({ text, kept }: ModelStep): Promise<'go' | 'stop'> {
-    this.#said = text;
+    this.#lastAnswer = text;
     try {
       const begun = await this.#queue.run('call', () => this.#step(kept));
-      return begun ? await this.#goesOn() : 'stop';
+      return begun ? await this.#goOrStop() : 'stop';
     } catch (error) {
       return this.#fail(error, 'stop');
     }
@@ -109,7 +109,7 @@ class RunGate implements ToolGate {
     const command: RunCommand = { type: 'PAUSE', reason: 'turn_limit', context: SPENT };
     const pause = async (): Promise<boolean> => (await this.#begin()) && (await this.#apply(command)).ok;
     try {
-      return (await this.#queue.run('call', pause)) && (await this.#goesOn()) === 'go' ? 'go' : 'stop';
+      return (await this.#queue.run('call', pause)) && (await this.#goOrStop()) === 'go' ? 'go' : 'stop';
     } catch (error) {
       return this.#fail(error, 'stop');
     }
@@ -118,7 +118,7 @@ class RunGate implements ToolGate {
   standing(): Promise<'go' | 'stop'> | null {
     const { pause = null, session } = this.#state?.run ?? {};
     const isForPeople = pause?.reason === 'turn_limit' || pause?.reason === 'confirmation';
-    return isForPeople && session === this.#session ? this.#goesOn() : null;
+    return isForPeople && session === this.#session ? this.#goOrStop() : null;
   }
 
   async unfinished(): Promise<UnfinishedSteps | null> {
@@ -127,27 +127,28 @@ class RunGate implements ToolGate {
 
   async ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
     const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
-    const one: Waiting = { call, stopped, id: null };
+    const waitingCall: Waiting = { call, stopped, id: null };
     const cut = Promise.withResolvers<readonly [GateVerdict]>();
     const withdraw = (): void => {
       if (this.#ports.isEnding()) cut.resolve([CANCELLED]);
-      else if (one.id !== null) void this.#apply({ type: 'WITHDRAW', call: one.id }).catch(this.#ports.failed);
+      else if (waitingCall.id !== null)
+        void this.#apply({ type: 'WITHDRAW', call: waitingCall.id }).catch(this.#ports.failed);
     };
-    this.#waiting.add(one);
+    this.#waiting.add(waitingCall);
     stopped.addEventListener('abort', withdraw, { once: true });
-    const asked = this.#queue.run('call', () => this.#ask(one));
-    const listed = this.#listed().catch((error: unknown) => this.#fail(error, null));
-    const answered = Promise.all([asked.catch((error: unknown) => this.#fail(error, CANCELLED)), listed]);
+    const verdict = this.#queue.run('call', () => this.#ask(waitingCall));
+    const listed = this.#requestUnlisted().catch((error: unknown) => this.#fail(error, null));
+    const answered = Promise.all([verdict.catch((error: unknown) => this.#fail(error, CANCELLED)), listed]);
     const [answer] = await Promise.race([answered, cut.promise]);
-    this.#waiting.delete(one);
+    this.#waiting.delete(waitingCall);
     stopped.removeEventListener('abort', withdraw);
     return answer;
   }
 
-  async settled({ id: known, tool }: GatedCall, result: CallResult): Promise<void> {
-    const id = this.#open.get(known);
+  async settled({ id: agentCall, tool }: GatedCall, result: CallResult): Promise<void> {
+    const id = this.#open.get(agentCall);
     if (id === undefined) return;
-    this.#open.delete(known);
+    this.#open.delete(agentCall);
     await this.#settle({ id, tool }, result).catch((error: unknown) => this.#fail(error, null));
   }
 
@@ -157,14 +158,14 @@ class RunGate implements ToolGate {
       if (this.#state?.run?.session !== this.#session && !(await this.#begin())) return;
       const { runs, clean, clock } = this.#ports;
       const judged = this.#judge(call);
-      const asked = { ...judged, verdict: 'allow', rule: 'unasked', about: null } as const;
-      const common = { ...recordedCall(call, asked, { id: this.#newId(), clean }), repeatable: true };
-      const told = { session: this.#session, call: common, brings: judged.brings };
-      await runs.applyAll(this.#key, reported(told, result, clean), clock.now());
+      const judgement = { ...judged, verdict: 'allow', rule: 'unasked', about: null } as const;
+      const common = { ...recordedCall(call, judgement, { id: this.#newId(), clean }), repeatable: true };
+      const reportedCall = { session: this.#session, call: common, brings: judged.brings };
+      await runs.applyAll(this.#key, reported(reportedCall, result, clean), clock.now());
     };
     // While people decide, a result is recorded at once, without the queue.
-    const told = this.#isOpen && this.#state?.status === 'paused' ? record() : this.#queue.run('call', record);
-    await told.catch((error: unknown) => this.#fail(error, null));
+    const recorded = this.#isOpen && this.#state?.status === 'paused' ? record() : this.#queue.run('call', record);
+    await recorded.catch((error: unknown) => this.#fail(error, null));
   }
 
   async close(): Promise<void> {
@@ -191,37 +192,39 @@ class RunGate implements ToolGate {
     return this.#ports.runs.apply(this.#key, command, this.#ports.clock.now());
   }
 
-  async #step(kept: ModelStep['kept']): Promise<boolean> {
+  async #step(storedStep: ModelStep['kept']): Promise<boolean> {
     if (this.#over.signal.aborted) return false;
-    const keeping = this.#keeping(kept);
+    const keepCommands = this.#keepCommands(storedStep);
     if (!this.#isOpen) {
       const isBegun = await this.#begin();
-      for (const command of isBegun ? keeping : []) await this.#apply(command);
+      for (const command of isBegun ? keepCommands : []) await this.#apply(command);
       return isBegun;
     }
     await this.#dropLeft();
     const turn = (this.#state?.run?.turn ?? 0) + 1;
     const step: RunCommand = { type: 'STEP', session: this.#session, turn, toolCalls: [], ...this.#output };
-    await this.#ports.runs.applyAll(this.#key, [step, ...keeping], this.#ports.clock.now());
+    await this.#ports.runs.applyAll(this.#key, [step, ...keepCommands], this.#ports.clock.now());
     return true;
   }
 
   get #output(): { readonly output?: string } {
-    return this.#said === '' ? {} : { output: this.#ports.clean(this.#said) };
+    return this.#lastAnswer === '' ? {} : { output: this.#ports.clean(this.#lastAnswer) };
   }
 
   /** The command that stores a step, redacted. Steps that are too long, or have a secret in calls, are not stored. */
-  #keeping(kept: ModelStep['kept']): readonly RunCommand[] {
-    if (kept === null) return [];
-    const [said, calls] = [this.#ports.clean(kept.said), this.#ports.clean(kept.calls)];
-    if (calls !== kept.calls || said.length + calls.length > LONGEST_STEP) return [];
+  #keepCommands(storedStep: ModelStep['kept']): readonly RunCommand[] {
+    if (storedStep === null) return [];
+    const [said, calls] = [this.#ports.clean(storedStep.said), this.#ports.clean(storedStep.calls)];
+    if (calls !== storedStep.calls || said.length + calls.length > LONGEST_STEP) return [];
     return [{ type: 'KEEP', session: this.#session, said, calls }];
   }
 
   /** Calls for Conch to run that an earlier generation of the turn requested and that have not started. */
   get #leftCalls(): readonly OpenCall[] {
     const calls = this.#state?.run?.calls ?? [];
-    return calls.filter(({ id, source, status }) => source === 'conch' && status === 'pending' && !this.#asked.has(id));
+    return calls.filter(
+      ({ id, source, status }) => source === 'conch' && status === 'pending' && !this.#requestedIds.has(id),
+    );
   }
 
   async #dropLeft(): Promise<void> {
@@ -251,12 +254,12 @@ class RunGate implements ToolGate {
     return begun.ok && this.#isOpen;
   }
 
-  async #goesOn(): Promise<'go' | 'stop'> {
-    return (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
+  async #goOrStop(): Promise<'go' | 'stop'> {
+    return (await this.#waitUntilRunning(this.#over.signal)) ? 'go' : 'stop';
   }
 
   /** Waits until a paused run continues. Resolves with whether it does. */
-  async #runs(stopped: AbortSignal): Promise<boolean> {
+  async #waitUntilRunning(stopped: AbortSignal): Promise<boolean> {
     const changed = Promise.withResolvers<void>();
     const look = (): void => {
       if (stopped.aborted || !this.#isOpen || this.#state?.status === 'running') changed.resolve();
@@ -264,58 +267,60 @@ class RunGate implements ToolGate {
     const unwatch = this.#ports.watch(this.#key, look);
     stopped.addEventListener('abort', look, { once: true });
     look();
-    await this.#listed();
+    await this.#requestUnlisted();
     await changed.promise;
     stopped.removeEventListener('abort', look);
     unwatch();
     return !stopped.aborted && this.#isOpen;
   }
 
-  async #ask(one: Waiting): Promise<GateVerdict> {
-    const { call, stopped } = one;
+  async #ask(waitingCall: Waiting): Promise<GateVerdict> {
+    const { call, stopped } = waitingCall;
     if (stopped.aborted || !(await this.#begin())) return CANCELLED;
     const digest = digestOf(call);
-    const left = call.accounts === undefined ? this.#leftCalls.find((each) => each.digest === digest) : undefined;
-    if (left === undefined) await this.#dropLeft();
-    if (left === undefined && !(await this.#runs(stopped))) return CANCELLED;
-    this.#waiting.delete(one);
-    const id = left?.id ?? one.id ?? this.#newId();
-    one.id = id;
-    this.#asked.add(id);
+    const leftCall = call.accounts === undefined ? this.#leftCalls.find((each) => each.digest === digest) : undefined;
+    if (leftCall === undefined) await this.#dropLeft();
+    if (leftCall === undefined && !(await this.#waitUntilRunning(stopped))) return CANCELLED;
+    this.#waiting.delete(waitingCall);
+    const id = leftCall?.id ?? waitingCall.id ?? this.#newId();
+    waitingCall.id = id;
+    this.#requestedIds.add(id);
     const judged = this.#judge(call);
     const outcome = new AskedOutcome(id);
     const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
     try {
-      if (left !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
+      if (leftCall !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
       const { clean } = this.#ports;
       const byRule = judged.remembered === null ? {} : { remembered: judged.remembered };
-      const words = callAsked(call, judged, { said: this.#said, clean });
+      const words = requestWords(call, judged, { lastAnswer: this.#lastAnswer, clean });
       const front = { ...recordedCall(call, judged, { id, clean }), ...byRule, words };
-      const calls = judged.verdict === 'ask' ? [front, ...this.#unlisted()] : [front];
+      const calls = judged.verdict === 'ask' ? [front, ...this.#unlistedCalls()] : [front];
       const requested = await this.#apply({ type: 'REQUEST', session: this.#session, calls });
       if (!requested.ok) return CANCELLED;
       if (stopped.aborted && !this.#ports.isEnding()) await this.#apply({ type: 'WITHDRAW', call: id });
-      return await this.#decided(call, { id, digest, outcome, words: judged.words });
+      return await this.#awaitDecision(call, { id, digest, outcome, words: judged.words });
     } finally {
       unwatch();
     }
   }
 
-  async #listed(): Promise<void> {
+  async #requestUnlisted(): Promise<void> {
     if (!this.#isOpen || this.#state?.status !== 'paused') return;
-    const calls = this.#unlisted();
+    const calls = this.#unlistedCalls();
     if (calls.length > 0) await this.#apply({ type: 'REQUEST', session: this.#session, calls });
   }
 
-  #unlisted(): RequestedCall[] {
-    return [...this.#waiting].flatMap((one): RequestedCall[] => {
-      if (one.id !== null || one.stopped.aborted) return [];
-      const judged = this.#judge(one.call);
+  #unlistedCalls(): RequestedCall[] {
+    return [...this.#waiting].flatMap((waitingCall): RequestedCall[] => {
+      if (waitingCall.id !== null || waitingCall.stopped.aborted) return [];
+      const judged = this.#judge(waitingCall.call);
       // A denied call needs no decision of people. It is recorded when it is refused.
       if (judged.verdict === 'deny') return [];
-      one.id = this.#newId();
-      this.#asked.add(one.id);
-      return [{ ...recordedCall(one.call, judged, { id: one.id, clean: this.#ports.clean }), waits: true }];
+      waitingCall.id = this.#newId();
+      this.#requestedIds.add(waitingCall.id);
+      return [
+        { ...recordedCall(waitingCall.call, judged, { id: waitingCall.id, clean: this.#ports.clean }), waits: true },
+      ];
     });
   }
 
@@ -323,21 +328,21 @@ class RunGate implements ToolGate {
    * Continues a call that an earlier generation requested, such as before a restart. A decision that people made in the
    * meantime counts.
    */
-  async #goOn(call: GatedCall, asked: AskedCall): Promise<GateVerdict> {
-    const isCleared = this.#state?.run?.calls.some(({ id, cleared }) => id === asked.id && cleared) === true;
-    if (isCleared) asked.outcome.hear([{ type: 'callCleared', call: asked.id }]);
-    return await this.#decided(call, asked);
+  async #goOn(call: GatedCall, request: CallRequest): Promise<GateVerdict> {
+    const isCleared = this.#state?.run?.calls.some(({ id, cleared }) => id === request.id && cleared) === true;
+    if (isCleared) request.outcome.hear([{ type: 'callCleared', call: request.id }]);
+    return await this.#awaitDecision(call, request);
   }
 
   /**
    * Waits until the call may start, then claims it under the rules then in force. If these rules ask for one more
    * approval, waits again. Resolves when the call was claimed, or ended unclaimed.
    */
-  async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
+  async #awaitDecision(call: GatedCall, { id, digest, outcome, words }: CallRequest): Promise<GateVerdict> {
     for (;;) {
-      await this.#listed();
-      const heard = await outcome.next();
-      if (heard !== 'cleared') return { verdict: 'refused', ...refusedBy(heard, call.tool, words) };
+      await this.#requestUnlisted();
+      const decision = await outcome.next();
+      if (decision !== 'cleared') return { verdict: 'refused', ...refusedBy(decision, call.tool, words) };
       const { verdict, brings } = this.#judge(call);
       const claimed = await this.#apply({ type: 'CLAIM', call: id, digest, verdict, brings });
       if (claimed.ok && claimed.facts.some(({ type }) => type === 'callClaimed')) {
@@ -350,8 +355,8 @@ class RunGate implements ToolGate {
 
   #judge(call: GatedCall): CallJudgement {
     const { runs, judge } = this.#ports;
-    const said = runKeysOf(this.#seat).flatMap((key) => runs.state(key)?.remembered ?? []);
-    return judge(this.#seat, call, said);
+    const rememberedRules = runKeysOf(this.#seat).flatMap((key) => runs.state(key)?.remembered ?? []);
+    return judge(this.#seat, call, rememberedRules);
   }
 
   #settle(call: { readonly id: string; readonly tool: string }, result: CallResult): Promise<unknown> {
@@ -373,7 +378,7 @@ class RunGate implements ToolGate {
 /** A tool call that needs the gate's verdict. `id`: the call's id in the run; `null` until it is recorded. */
 type Waiting = { readonly call: GatedCall; readonly stopped: AbortSignal; id: string | null };
 
-type AskedCall = {
+type CallRequest = {
   readonly id: string;
   readonly digest: string;
   readonly outcome: AskedOutcome;

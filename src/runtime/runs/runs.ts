@@ -45,7 +45,7 @@ type RunsPorts = {
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** The id of the person who asked for the task of a channel, such as a review; '' or `null` when unknown. */
-  readonly askedFor: (channel: ChannelId) => string | null;
+  readonly taskRequesterOf: (channel: ChannelId) => string | null;
   /** The path of the reviewer's files in a channel's last review; `null` for none. */
   readonly shownIn: (channel: ChannelId) => string | null;
   /** Ids of operators without an entry in the configuration: the user of this machine's page. */
@@ -57,7 +57,7 @@ type RunsPorts = {
   readonly clean: (text: string) => string;
 };
 
-type Asked = Parameters<EventSource>[0];
+type EventRequest = Parameters<EventSource>[0];
 type Sink = Parameters<EventSource>[1];
 
 /** The runs of all seats. */
@@ -79,7 +79,7 @@ export class Runs {
   drafted: RunFeeds['drafted'] | null = null;
 
   readonly #ports: RunsPorts;
-  readonly #asides: AsideRuns;
+  readonly #backgroundRuns: AsideRuns;
   readonly #lines = new BoundedMap<ChannelId, readonly Line[]>(CHANNELS);
   /** The agents for background runs; `null` before `begin`. */
   #agents: Pick<Supervisor, 'aside' | 'backend'> | null = null;
@@ -92,7 +92,7 @@ export class Runs {
     const runs = store.host(runOnFloor);
     this.store = runs;
     const feeds = new RunFeeds({ runs, now: () => clock.now() });
-    this.events = (asked, sink) => this.#read(feeds, asked, sink);
+    this.events = (request, sink) => this.#read(feeds, request, sink);
     const failed = (error: unknown): void => log.error({ err: error }, 'a run’s command could not be written');
     const memory = {
       get: (id: string) => store.keyValues.recall(NAMES, id),
@@ -101,7 +101,7 @@ export class Runs {
     this.people = createKnownPeople(config, ports.localOperators, memory);
     const vouched: TaintPorts['vouched'] = (seat, author) =>
       membersOf(config(), seat) === 'same' || this.people.operates(author);
-    this.taints = new RunTaints({ runs, clock, failed, vouched, said: (channel) => this.#said(channel) });
+    this.taints = new RunTaints({ runs, clock, failed, vouched, said: (channel) => this.#recentLines(channel) });
     store.onErased(() => {
       this.#lines.clear();
       this.taints.clearCache();
@@ -120,7 +120,7 @@ export class Runs {
       },
       clock,
       nameOf,
-      closed: (channel, named) => closedQuestion(store.floors, channel, named),
+      closed: (channel, request) => closedQuestion(store.floors, channel, request),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
       written: (seat) => this.#writtenBy(seat),
       settable: (agent) => settableOf(this.#agents?.backend(agent) ?? null),
@@ -128,18 +128,18 @@ export class Runs {
       requesters: (seat) => this.#requesters(seat).map(({ id }) => id),
       work: (seat) => this.#limitsOf(seat),
     });
-    this.#asides = this.#beside(failed);
-    this.gateFor = this.#gates(failed);
+    this.#backgroundRuns = this.#createBackgroundRuns(failed);
+    this.gateFor = this.#createGates(failed);
   }
 
   /** Continues the background runs that were open when Conch ended. */
   begin(agents: Pick<Supervisor, 'aside' | 'backend'>): Promise<void> {
     this.#agents = agents;
-    return this.#asides.begin();
+    return this.#backgroundRuns.begin();
   }
 
   /** Adds the ids of the requester and the run, where they are known, to the report of a model call. */
-  booked(seat: RunSeat, command: AgentCommand): AgentCommand {
+  withRequester(seat: RunSeat, command: AgentCommand): AgentCommand {
     if (command.type !== 'spend' || command.use === undefined) return command;
     const requestedBy = this.#requestedBy(seat) ?? '';
     const run = this.store.state(runKeyOf(seat))?.run ?? null;
@@ -157,10 +157,10 @@ export class Runs {
   /** Stops background runs until the next start, without posting reports. Open requests stay open. */
   stop(): Promise<void> {
     this.#isEnding = true;
-    return this.#asides.stop();
+    return this.#backgroundRuns.stop();
   }
 
-  #gates(failed: (error: unknown) => void): (seat: RunSeat, epoch: number) => ToolGate {
+  #createGates(failed: (error: unknown) => void): (seat: RunSeat, epoch: number) => ToolGate {
     const { config } = this.#ports;
     return createRunGates({
       ...this.#ports,
@@ -180,7 +180,7 @@ export class Runs {
     return { steps: stepsOf(config(), seat, 'background'), waitMs };
   }
 
-  #beside(failed: (error: unknown) => void): AsideRuns {
+  #createBackgroundRuns(failed: (error: unknown) => void): AsideRuns {
     const { manager } = this.#ports;
     return new AsideRuns({
       ...this.#ports,
@@ -196,11 +196,11 @@ export class Runs {
     });
   }
 
-  #read(feeds: RunFeeds, { agent, channel, after, format }: Asked, sink: Sink): ReturnType<EventSource> {
+  #read(feeds: RunFeeds, { agent, channel, after, format }: EventRequest, sink: Sink): ReturnType<EventSource> {
     const { floors, clock } = this.#ports;
     this.drafted ??= (seat, text) => feeds.drafted(seat, text);
-    const isBeside = isAsideName(agent);
-    const id = isBeside ? agent.slice(0, -1) : agent;
+    const isBackground = isAsideName(agent);
+    const id = isBackground ? agent.slice(0, -1) : agent;
     const seats = floors.seatsOf(id);
     const [only] = seats;
     if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${id}" in any channel.` };
@@ -208,10 +208,14 @@ export class Runs {
       return { ok: false, status: 400, text: `Say which channel: ${seats.join(', ')}.` };
     if (channel !== null && !seats.includes(channel))
       return { ok: false, status: 404, text: `"${id}" has no seat in ${channel}.` };
-    const turns: RunSeat = { channel: channel ?? only, agent: id };
-    const beside: RunSeat = { ...turns, aside: true };
-    const told = isBeside ? ([beside] as const) : format === 'ag-ui' ? ([turns] as const) : ([turns, beside] as const);
-    return streamRuns(feeds, told, { after, format, at: clock.now() }, sink);
+    const turnSeat: RunSeat = { channel: channel ?? only, agent: id };
+    const backgroundSeat: RunSeat = { ...turnSeat, aside: true };
+    const streamedSeats = isBackground
+      ? ([backgroundSeat] as const)
+      : format === 'ag-ui'
+        ? ([turnSeat] as const)
+        : ([turnSeat, backgroundSeat] as const);
+    return streamRuns(feeds, streamedSeats, { after, format, at: clock.now() }, sink);
   }
 
   #circumstances(seat: RunSeat, remembered: CallCircumstances['remembered']): CallCircumstances {
@@ -247,7 +251,7 @@ export class Runs {
     if (by !== undefined) return [this.#personOf(by)];
     const floor = manager.floor(channel);
     const turn = floor === null ? null : findTurn(floor, agent);
-    const asker = turn?.brief === undefined ? null : this.#ports.askedFor(channel);
+    const asker = turn?.brief === undefined ? null : this.#ports.taskRequesterOf(channel);
     if (asker !== null) {
       const authors = messagesGivenTo(turn).flatMap((id) => authorIn(store, id) ?? []);
       return [this.#personOf(asker), ...authors.filter(({ id }) => id !== asker)];
@@ -267,7 +271,7 @@ export class Runs {
   }
 
   #writtenBy(seat: RunSeat): string {
-    if (seat.aside === true) return this.#asides.written(seat);
+    if (seat.aside === true) return this.#backgroundRuns.written(seat);
     const floor = this.#ports.manager.floor(seat.channel);
     return (floor === null ? null : findTurn(floor, seat.agent))?.words ?? '';
   }
@@ -285,14 +289,14 @@ export class Runs {
     return this.#requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
   }
 
-  #said(channel: ChannelId): readonly Line[] {
+  #recentLines(channel: ChannelId): readonly Line[] {
     const last = this.#ports.manager.floor(channel)?.lines ?? 0;
-    const known = this.#lines.get(channel) ?? [];
-    const after = Math.max(known.at(-1)?.line ?? 0, last - LOOKED_AT);
-    if (after >= last) return known;
-    const said = [...known, ...this.#ports.store.lines(channel, after, last)].slice(-LOOKED_AT);
-    this.#lines.set(channel, said);
-    return said;
+    const cached = this.#lines.get(channel) ?? [];
+    const after = Math.max(cached.at(-1)?.line ?? 0, last - LOOKED_AT);
+    if (after >= last) return cached;
+    const lines = [...cached, ...this.#ports.store.lines(channel, after, last)].slice(-LOOKED_AT);
+    this.#lines.set(channel, lines);
+    return lines;
   }
 
   #open({ seat, tools, by, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
@@ -300,15 +304,15 @@ export class Runs {
     const reaches = (server: string, tool: string | null): boolean =>
       tools === null || reachesServer(config(), seat, server, tool, tools);
     const { channel, agent } = seat;
-    const untold = (error: unknown): void => log.error({ err: error }, 'an agent’s report could not be written');
+    const logFailure = (error: unknown): void => log.error({ err: error }, 'an agent’s report could not be written');
     const listener: AsideListener = {
       worked: (sign) => reports.worked(sign),
       done: (text) => reports.done(clean(text)),
       lost: (failure) => reports.lost({ ...failure, message: clean(failure.message) }),
       drafted: (text) => this.drafted?.({ channel, agent, aside: true }, text === null ? null : clean(text)),
       told: (report) => {
-        const told = report.type === 'spend' ? this.booked(seat, { ...report, epoch: 0 }) : report;
-        manager.apply(channel, redactedReport(told, clean)).catch(untold);
+        const bookedReport = report.type === 'spend' ? this.withRequester(seat, { ...report, epoch: 0 }) : report;
+        manager.apply(channel, redactedReport(bookedReport, clean)).catch(logFailure);
       },
     };
     const task = { channel, ...order, by: this.#personOf(by), reaches };
@@ -347,11 +351,11 @@ const LOOKED_AT = 1_000;
 function closedQuestion(
   floors: Pick<FloorStore['floors'], 'journal'>,
   channel: ChannelId,
-  named: { readonly question: number } | { readonly key: string },
+  request: { readonly question: number } | { readonly key: string },
 ): { readonly choice: string; readonly by: string | null } | null {
   for (const { fact } of floors.journal(channel, LOOKED_AT).toReversed()) {
     if (fact.type !== 'questionClosed' && fact.type !== 'asideAnswered') continue;
-    if ('key' in named ? fact.key === named.key : fact.question === named.question)
+    if ('key' in request ? fact.key === request.key : fact.question === request.question)
       return { choice: fact.choice ?? 'withdrawn', by: fact.by };
   }
   return null;

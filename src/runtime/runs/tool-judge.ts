@@ -86,7 +86,7 @@ export function judgeCall(
   config: Config,
   seat: RunSeat,
   call: GatedCall,
-  { at, remembered, member, only = null, readOnly = null, shown, ...read }: CallCircumstances,
+  { at, remembered, member, only = null, readOnly = null, shown, ...context }: CallCircumstances,
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
@@ -108,7 +108,7 @@ export function judgeCall(
   const labels = labelsOfAll(uses, rules, call);
   const cautions = [pageCaution(call, config), call.caution].filter((each) => each !== null);
   const asCaution = cautions.length === 0 ? null : cautions.join('; ');
-  const { caution, isDanger } = cautionsAbout({ ...call, caution: asCaution }, labels, read);
+  const { caution, isDanger } = cautionsAbout({ ...call, caution: asCaution }, labels, context);
   const { unaskable, server = { trusted: false } } = call;
   const facts = { shownWhole: unaskable === undefined, tainted: caution !== null, ...server };
   const offered = judged.map((each) => offersFor(each.use, each.decided, facts));
@@ -129,57 +129,57 @@ export function judgeCall(
     words: toolRefusalText(use, decided, rules),
     offers: first.filter(({ rule }) => rest.every((offers) => offers.some((other) => other.rule === rule))),
     caution,
-    brings: broughtBy(labels, read.session),
+    brings: labelsBroughtBy(labels, context.session),
   };
 }
 
 /**
  * The request for a call in words for people: the whole input, with invisible characters spelled out and secrets
- * redacted. `said`: the agent's last words. No always-allow rules are offered when people cannot be asked, or the input
- * is not shown as it is. A text longer than `LONGEST_DETAIL` is left out, and `unaskable` says so.
+ * redacted. `lastAnswer`: the agent's last words. No always-allow rules are offered when people cannot be asked, or the
+ * input is not shown as it is. A text longer than `LONGEST_DETAIL` is left out, and `unaskable` says so.
  */
-export function callAsked(
+export function requestWords(
   call: GatedCall,
   { about, offers, caution }: Pick<CallJudgement, 'about' | 'offers' | 'caution'>,
-  { said, clean }: { readonly said: string; readonly clean: (text: string) => string },
+  { lastAnswer, clean }: { readonly lastAnswer: string; readonly clean: (text: string) => string },
 ): NonNullable<RequestedCall['words']> {
-  const shown = (text: string): string => visible(clean(text));
+  const show = (text: string): string => visible(clean(text));
   const { title = call.tool, unaskable, answer, form, showsAnswer } = call;
   const [reason = '', ...more] = caution?.split('\n') ?? [];
   // A caution of several lines is shown before the text of the call.
   const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
-  const detail = shown(whole);
+  const detail = show(whole);
   const why = detail.length > LONGEST_DETAIL ? TOO_LONG : unaskable;
   const isShownAsIs = detail === whole && clean(JSON.stringify(call.input)) === JSON.stringify(call.input);
-  const known = about && {
+  const redactedAbout = about && {
     ...about,
-    tool: shown(about.tool),
-    ...(about.call === undefined ? {} : { call: excerpt(shown(about.call), SHORT_CALL) }),
-    folder: about.folder === null ? null : shown(about.folder),
-    why: shown(reason === '' ? about.why : `⚠ ${reason}`),
-    ...(answer === undefined ? {} : { answer: shown(answer) }),
-    ...(form === undefined || why === TOO_LONG ? {} : { form: form.map((field) => fieldShown(field, shown)) }),
+    tool: show(about.tool),
+    ...(about.call === undefined ? {} : { call: excerpt(show(about.call), SHORT_CALL) }),
+    folder: about.folder === null ? null : show(about.folder),
+    why: show(reason === '' ? about.why : `⚠ ${reason}`),
+    ...(answer === undefined ? {} : { answer: show(answer) }),
+    ...(form === undefined || why === TOO_LONG ? {} : { form: form.map((field) => showField(field, show)) }),
     ...defined({ showsAnswer }),
-    says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
+    says: lastAnswer.trim() === '' ? null : excerpt(show(lastAnswer), LONGEST_SAYING),
   };
   return {
-    title: titleWords(title, known, shown),
+    title: titleWords(title, redactedAbout, show),
     detail: why === TOO_LONG ? '' : detail,
-    ...(known === null ? {} : { about: known }),
+    ...(redactedAbout === null ? {} : { about: redactedAbout }),
     ...defined({ unaskable: why }),
     ...(offers.length === 0 || why !== undefined || !isShownAsIs ? {} : { offers: [...offers] }),
   };
 }
 
-function fieldShown(field: FormField, shown: (text: string) => string): FormField {
+function showField(field: FormField, show: (text: string) => string): FormField {
   const { name, label, hint, options, initial } = field;
   return {
     ...field,
-    name: shown(name),
-    label: shown(label),
-    hint: shown(hint),
-    options: options.map((option) => ({ value: shown(option.value), label: shown(option.label) })),
-    ...(initial === undefined ? {} : { initial: shown(initial) }),
+    name: show(name),
+    label: show(label),
+    hint: show(hint),
+    options: options.map((option) => ({ value: show(option.value), label: show(option.label) })),
+    ...(initial === undefined ? {} : { initial: show(initial) }),
   };
 }
 
@@ -195,8 +195,8 @@ export function recordedCall(
   // A call that could send private data out, with untrusted text in the session, is never decided together with others.
   const alone = about?.danger === true ? ({ alone: true } as const) : {};
   const why = verdict === 'deny' ? defined({ why: denied }) : {};
-  const asked = { id, agentCall, tool, input: redactedInput(input, clean), digest: digestOf(call) };
-  return { ...asked, source, repeatable, ...more, verdict, rule, ...why, ...alone };
+  const callFields = { id, agentCall, tool, input: redactedInput(input, clean), digest: digestOf(call) };
+  return { ...callFields, source, repeatable, ...more, verdict, rule, ...why, ...alone };
 }
 
 /** The digest of the tool, its definition and its raw input; also of `detail` for a call that the agent carries out. */
@@ -222,7 +222,7 @@ const UNJUDGED: CallJudgement = {
   brings: {},
 };
 
-function broughtBy(labels: CallLabels, session: SessionLabels | undefined): CallJudgement['brings'] {
+function labelsBroughtBy(labels: CallLabels, session: SessionLabels | undefined): CallJudgement['brings'] {
   const untrusted = session?.untrusted?.from ?? labels.untrusted;
   return {
     ...(untrusted === null ? {} : { untrusted }),
@@ -244,14 +244,14 @@ function cautionsAbout(
   labels: CallLabels,
   { session, clean = (text) => text }: Pick<CallCircumstances, 'session' | 'clean'>,
 ): { readonly caution: string | null; readonly isDanger: boolean } {
-  const { untrusted: read = null, private: known = null } = session ?? {};
+  const { untrusted: untrustedLabel = null, private: privateLabel = null } = session ?? {};
   const isSecret = [JSON.stringify(input), detail].some((text) => clean(text) !== text);
-  const secret = known?.from ?? labels.private ?? (isSecret ? 'a secret in its input' : null);
-  const isDanger = read !== null && labels.outward && secret !== null;
+  const secret = privateLabel?.from ?? labels.private ?? (isSecret ? 'a secret in its input' : null);
+  const isDanger = untrustedLabel !== null && labels.outward && secret !== null;
   const reasons = [
-    ...(read === null || !labels.acts
+    ...(untrustedLabel === null || !labels.acts
       ? []
-      : [`its agent has read untrusted text (${read.from}, since ${utcTime(read.since)})`]),
+      : [`its agent has read untrusted text (${untrustedLabel.from}, since ${utcTime(untrustedLabel.since)})`]),
     ...(isDanger ? [`it has private data (${secret}), and this call may send it away`] : []),
     ...(isSecret && accounts !== undefined ? ['its input contains a secret'] : []),
     ...(caution === null ? [] : [caution]),
@@ -279,9 +279,9 @@ function leavesOf(input: unknown): readonly string[] {
 }
 
 /** The title of a call for people: "write_file note.txt (scratch)" for a server's tool, else the title itself. */
-function titleWords(title: string, about: Pick<AboutCall, 'call'> | null, shown: (text: string) => string): string {
+function titleWords(title: string, about: Pick<AboutCall, 'call'> | null, show: (text: string) => string): string {
   const mcp = mcpToolOf(title);
-  return mcp === null ? shown(title) : `${about?.call ?? shown(mcp.name)} (${shown(mcp.server)})`;
+  return mcp === null ? show(title) : `${about?.call ?? show(mcp.name)} (${show(mcp.server)})`;
 }
 
 function toolWords(tool: string, { parts }: ToolUse): string {
@@ -300,13 +300,13 @@ function shortCall({ tool, input, answer }: GatedCall, uses: readonly ToolUse[])
     return typeof command === 'string' ? { call: command } : {};
   }
   const verb = first.mcp?.name ?? (first.kind === 'other' ? tool : first.kind);
-  const named = uses.flatMap(({ parts }) => parts.flatMap(({ about, paths }) => pathsOf(about, paths)));
-  const paths = [...new Set(named)];
+  const namedPaths = uses.flatMap(({ parts }) => parts.flatMap(({ about, paths }) => pathsOf(about, paths)));
+  const paths = [...new Set(namedPaths)];
   const inputs = first.about.of === 'input' ? Object.values(first.about.values) : [];
   const host = first.about.of === 'host' ? first.about.host : null;
-  const what = paths[0] ?? host ?? inputs.find((value) => value.length > 0 && value.length <= SHORT_VALUE);
+  const target = paths[0] ?? host ?? inputs.find((value) => value.length > 0 && value.length <= SHORT_VALUE);
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : '';
-  return what === undefined ? {} : { call: `${verb} ${what}${more}` };
+  return target === undefined ? {} : { call: `${verb} ${target}${more}` };
 }
 
 function pathsOf(about: UsePart['about'], paths: UsePart['paths']): readonly string[] {
@@ -349,8 +349,8 @@ type StoredRule = Remembered & { readonly id: string };
 
 /** Parses a stored always-allow rule. A rule that this version cannot parse is dropped. */
 function parseStoredRule({ id, rule: text, until, definition }: RunState['remembered'][number]): readonly StoredRule[] {
-  const read = parseRule(text);
-  return read.ok ? [{ id, rule: read.rule, until, definition }] : [];
+  const parsed = parseRule(text);
+  return parsed.ok ? [{ id, rule: parsed.rule, until, definition }] : [];
 }
 
 /**
@@ -374,8 +374,8 @@ export function reachesServer(
 export function readToolList(text: string): ReturnType<RunCommandPorts['readTools']> {
   const rules = (text.match(/(?:\([^)]*\)|[^,(]|\()+/g) ?? []).map((rule) => rule.trim()).filter((rule) => rule !== '');
   for (const rule of rules) {
-    const read = parseRule(rule);
-    if (!read.ok) return { ok: false, why: read.message };
+    const parsed = parseRule(rule);
+    if (!parsed.ok) return { ok: false, why: parsed.message };
   }
   return rules.length === 0 ? { ok: false, why: 'That list has no tool.' } : { ok: true, rules };
 }

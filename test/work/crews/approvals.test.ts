@@ -118,7 +118,7 @@ test('runs the commands of a setup file after one approval, and asks again when 
   await until(() => told(room).includes(`/crew accept setup-${first.slice(0, 8)} to run them`));
   expect(told(room)).toContain('conductor.json of main names commands for new worktrees: echo $CONDUCTOR_ROOT_PATH');
   expect((await room.command('/crew ps')).text).toContain(`/crew decline setup-${first.slice(0, 8)}`);
-  expect(room.app.crews.shown(CHANNEL, 1)?.buttons.map(({ line }) => line)).toContain(
+  expect(room.app.crews.crewView(CHANNEL, 1)?.buttons.map(({ line }) => line)).toContain(
     `/crew accept setup-${first.slice(0, 8)}`,
   );
   expect(await room.command('/crew accept setup-00000000')).toMatchObject({ ok: false });

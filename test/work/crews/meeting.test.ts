@@ -101,7 +101,7 @@ describe('a meeting about a conflict', () => {
     ]);
     expect(room.posts.filter((post) => post.startsWith(`${CHANNEL} `) && post.includes('meet here'))).toEqual([]);
     const thread = `${CHANNEL}/web/${later}`;
-    const merged = room.app.crews.shown(CHANNEL, 9)?.groups.find(({ state }) => state === 'merged')?.tickets ?? [];
+    const merged = room.app.crews.crewView(CHANNEL, 9)?.groups.find(({ state }) => state === 'merged')?.tickets ?? [];
     expect(merged.find(({ id }) => id === later)?.thread).toBe(thread);
     expect([room.app.crews.pastThread(thread), room.app.crews.pastThread(CHANNEL)]).toEqual([later, null]);
   });

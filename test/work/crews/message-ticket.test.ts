@@ -96,7 +96,7 @@ describe('a ticket of a message', () => {
     await room.command('/crew run');
     await saying(room, ': ✋ Ada: Merge it?');
     expect((await room.command('/crew ps')).text).toContain('✋ Ada: Merge it?');
-    const [shown] = room.app.crews.shown(CHANNEL, 1)?.workers ?? [];
+    const [shown] = room.app.crews.crewView(CHANNEL, 1)?.workers ?? [];
     expect(shown?.waits).toMatch(/^Ada: Merge it\?/);
   });
 
@@ -286,7 +286,7 @@ describe('a reply to a message that became a ticket', () => {
     const second = await next({ tickets: { kind: 'beads', file: 'missing.jsonl' } });
     const id = 'r1';
     const reply = { id, channel: CHANNEL, author: BOB, text: 'after c-1', sentAt: 1, order: '9', replyTo: message };
-    await second.app.crews.heard({ ...reply, addressed: [], attachments: [] }, async () => true);
+    await second.app.crews.hear({ ...reply, addressed: [], attachments: [] }, async () => true);
     expect([second.app.crews.state('web')?.replies?.length, answers(second)]).toEqual([1, []]);
     const third = await next();
     await until(() => answers(third).length === 1);

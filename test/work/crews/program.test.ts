@@ -566,7 +566,7 @@ test('starts nothing on red tests of main before an operator allows it', async (
   await room.command('/crew run');
   await until(() => room.app.crews.state('web')?.base?.verdict === 'red');
   expect(room.app.crews.state('web')?.workers[0]?.status).toBe('idle');
-  const button = () => room.app.crews.shown(CHANNEL, 0)?.buttons.find(({ label }) => label === 'Start anyway');
+  const button = () => room.app.crews.crewView(CHANNEL, 0)?.buttons.find(({ label }) => label === 'Start anyway');
   const pressed = forTurn(room.store.id, button()?.mark ?? 0);
   const tip = room.app.crews.state('web')?.base?.tip;
   add(repo, 'list.txt', 'still broken');
@@ -933,7 +933,7 @@ test('shows a worker that asks as waiting for people until they answer in its th
     begun = true;
     return hold.promise.then(() => 'DONE');
   });
-  const seen = () => room.app.crews.shown(CHANNEL, 10)?.workers[0];
+  const seen = () => room.app.crews.crewView(CHANNEL, 10)?.workers[0];
   await room.command('/crew run');
   await until(() => seen()?.asksPeople === true);
   expect(seen()).toMatchObject({ waits: 'asks: Which colour?', since: expect.any(Number) });
@@ -1000,15 +1000,15 @@ test('refuses a button that was drawn for an earlier question, and accepts the b
   const room = await stage(repository({ 'c-1': ticketText('c-1') }), () => 'Nothing to do.\nDONE');
   await room.command('/crew run');
   await until(() => room.app.crews.state('web')?.workers[0]?.waiting?.for === 'nothing');
-  const view = room.app.crews.shown(CHANNEL, 10);
+  const view = room.app.crews.crewView(CHANNEL, 10);
   const thread = view?.workers[0]?.ticket?.thread ?? '';
-  expect(room.app.crews.shown(thread, 10)).toEqual(view);
+  expect(room.app.crews.crewView(thread, 10)).toEqual(view);
   expect([CHANNEL, thread, 'console:other'].map((channel) => room.app.crews.asks(channel)?.length ?? null)).toEqual([
     1,
     1,
     null,
   ]);
-  expect(room.app.crews.shown('console:other', 10)).toBe(null);
+  expect(room.app.crews.crewView('console:other', 10)).toBe(null);
   const { line = '', mark = 0 } = view?.workers[0]?.buttons[0] ?? {};
   expect(line).toBe('/crew answer A unchanged');
   const press = (number: number) => room.command(line, CHANNEL, forTurn(view?.store ?? '', number));
