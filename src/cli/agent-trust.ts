@@ -35,8 +35,8 @@ export function recordedTrust(place: Pick<Config, 'dataDir' | 'store'>): FolderT
 
 /** Reads the value stored under an owner and a name; `null` for none. */
 export function recallFrom(db: ReturnType<typeof openToRead>, owner: string, name: string): string | null {
-  const kept = db.prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?');
-  return kept.pluck().get(owner, name) ?? null;
+  const query = db.prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?');
+  return query.pluck().get(owner, name) ?? null;
 }
 
 /**
@@ -55,8 +55,10 @@ export async function folderLines(config: Config): Promise<readonly string[]> {
   const trust = recordedTrust(config);
   const lines = await Promise.all(
     config.agents.map(async (agent) => {
-      const known = await folderStanding(agent, trust);
-      return known === null || known.scan.digest === null ? [] : [`${agent.id}: ${standingWords(agent.id, known)}`];
+      const standing = await folderStanding(agent, trust);
+      return standing === null || standing.scan.digest === null
+        ? []
+        : [`${agent.id}: ${standingWords(agent.id, standing)}`];
     }),
   );
   return lines.flat();
@@ -67,14 +69,14 @@ export async function listTrust(config: Config, json: boolean): Promise<string> 
   const { book } = recordedTrust(config);
   const decisions = config.agents.flatMap(({ id }) => book.of(id).map((decision) => ({ agent: id, ...decision })));
   if (json) return JSON.stringify(decisions);
-  const kept = decisions.map(({ agent, choice, digest, by, at, folder, files }) => {
-    const named = files.map((file) => quoted(file)).join(', ');
-    return `${agent}: ${choice} ${digest.slice(0, 16)} by ${by}, ${isoTime(at)}, in ${folder}: ${named}`;
+  const decisionLines = decisions.map(({ agent, choice, digest, by, at, folder, files }) => {
+    const names = files.map((file) => quoted(file)).join(', ');
+    return `${agent}: ${choice} ${digest.slice(0, 16)} by ${by}, ${isoTime(at)}, in ${folder}: ${names}`;
   });
   const now = await folderLines(config);
   return [
     ...(now.length === 0 ? ['No agent folder contains a file that runs before anybody is asked.'] : now),
-    ...(kept.length === 0 ? [] : ['', 'Decided:', ...kept]),
+    ...(decisionLines.length === 0 ? [] : ['', 'Decided:', ...decisionLines]),
   ].join('\n');
 }
 

@@ -59,7 +59,7 @@ function programOf(onCall: (call: ProgramCall) => void, write: (text: string) =>
     const [names, parameters] = wordsOf(row);
     let command = program;
     for (const name of names)
-      command = command.commands.find((known) => known.name() === name) ?? command.command(name);
+      command = command.commands.find((subcommand) => subcommand.name() === name) ?? command.command(name);
     command.description(row.summary).showHelpAfterError(`Usage: conch ${usageOf(row)}`);
     for (const parameter of parameters) command.addArgument(parameter);
     for (const name of row.options ?? []) command.addOption(OPTIONS[name][0]);

@@ -62,9 +62,8 @@ type Costs = {
  */
 export function costsBy(by: CostGroup, rows: readonly LedgerRow[]): Costs {
   const groups = [...Map.groupBy(rows, (row) => nameIn(by, row))].map(([name, some]) => ({ name, ...sumOf(some) }));
-  const first = (one: CostSum, other: CostSum): number =>
-    other.costMicros - one.costMicros || other.tokens - one.tokens;
-  return { by, groups: groups.toSorted(first), total: sumOf(rows) };
+  const compareCosts = (a: CostSum, b: CostSum): number => b.costMicros - a.costMicros || b.tokens - a.tokens;
+  return { by, groups: groups.toSorted(compareCosts), total: sumOf(rows) };
 }
 
 function sumOf(rows: readonly LedgerRow[]): CostSum {

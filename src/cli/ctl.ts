@@ -151,11 +151,11 @@ type Message = z.output<typeof messageSchema>;
  */
 export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSignal): Promise<ExitCode> {
   const token = await readToken(world);
-  const asked = { ...call, line: 'run watch' };
-  if (token === null) return notRunning(asked, world, `there is no ${world.dataDir}/${TOKEN_FILE}`);
+  const watchCall = { ...call, line: 'run watch' };
+  if (token === null) return notRunning(watchCall, world, `there is no ${world.dataDir}/${TOKEN_FILE}`);
   const query = new URLSearchParams({ agent: call.agent, ...(call.channel === null ? {} : { channel: call.channel }) });
   const ended = Promise.withResolvers<ExitCode>();
-  let was = false;
+  let wasOpen = false;
   const source = new EventSource(`http://127.0.0.1:${world.port}/runs/events?${query.toString()}`, {
     fetch: async (url, init) => {
       const headers = { ...init.headers, authorization: `Bearer ${token}` };
@@ -175,10 +175,10 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
   });
   const stop = () => ended.resolve(EXIT_CODES.ok);
   signal.addEventListener('abort', stop, { once: true });
-  source.addEventListener('open', () => (was = true));
+  source.addEventListener('open', () => (wasOpen = true));
   source.addEventListener('error', ({ message = '', code }) => {
     // With 200, the answer was no stream of events: another program has the port.
-    if (code === 200 || (!was && code === undefined)) ended.resolve(notRunning(asked, world, message));
+    if (code === 200 || (!wasOpen && code === undefined)) ended.resolve(notRunning(watchCall, world, message));
   });
   let writing: string | null = null;
   for (const name of RUN_EVENT_NAMES)
@@ -186,7 +186,7 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
       const text = String(data);
       const writes = name === 'stream:token' && !call.json ? messageSchema.parse(JSON.parse(text)).run : null;
       // Ends the line of streamed text before another event, or before another run's text.
-      world.out(`${writing !== null && writing !== writes ? '\n' : ''}${shown(text, call)}`);
+      world.out(`${writing !== null && writing !== writes ? '\n' : ''}${eventText(text, call)}`);
       writing = writes;
     });
   const code = await ended.promise;
@@ -196,7 +196,7 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
 
 const EVENTS_DELETED = 'Events sent in the meantime are no longer available. To follow from now on, start it again.';
 
-function shown(data: string, { json }: RunWatch): string {
+function eventText(data: string, { json }: RunWatch): string {
   if (json) return `${data}\n`;
   const message = messageSchema.parse(JSON.parse(data));
   if (message.type === 'stream:token') return harmless(String(message['text']));
@@ -206,8 +206,8 @@ function shown(data: string, { json }: RunWatch): string {
 }
 
 function detailOf({ payload, ...own }: Message): string {
-  const told = Object.entries(own).filter(([key]) => !TOLD_APART.has(key));
-  const all = { ...Object.fromEntries(told), ...(typeof payload === 'object' ? payload : {}) };
+  const fields = Object.entries(own).filter(([key]) => !KEYS_WITHOUT_DETAIL.has(key));
+  const all = { ...Object.fromEntries(fields), ...(typeof payload === 'object' ? payload : {}) };
   const words = Object.entries(all).map(
     ([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
   );
@@ -215,5 +215,5 @@ function detailOf({ payload, ...own }: Message): string {
   return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;
 }
 
-const TOLD_APART: ReadonlySet<string> = new Set(['type', 'at', 'run', 'v', 'seq', 'agent', 'channel']);
+const KEYS_WITHOUT_DETAIL: ReadonlySet<string> = new Set(['type', 'at', 'run', 'v', 'seq', 'agent', 'channel']);
 const LONGEST = 400;

@@ -73,9 +73,9 @@ function verdictOf(file: string, problems: readonly string[]): string {
 
 /** Replaces the database at `path` by a backup. */
 export async function restored(file: string, path: string): Promise<Done> {
-  const aside = await restore(file, path);
-  const kept = aside === null ? '' : ` The former database is kept as ${aside}.`;
+  const formerFile = await restore(file, path);
+  const formerNote = formerFile === null ? '' : ` The former database is kept as ${formerFile}.`;
   const next =
     'At the next start turn numbers jump ahead, and pending posts are searched for in the channel before they are sent.';
-  return { ok: true, text: `${path} was restored from ${file}.${kept} ${next}`, code: EXIT_CODES.ok };
+  return { ok: true, text: `${path} was restored from ${file}.${formerNote} ${next}`, code: EXIT_CODES.ok };
 }

@@ -47,15 +47,15 @@ type Examination = { readonly findings: readonly CheckResult[]; readonly code: E
  * database. `load` reads the configuration.
  */
 export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
-  const found = readConfig(load);
-  if (found.config === null) return { findings: found.findings, code: EXIT_CODES.configuration };
-  const { config } = found;
+  const configReading = readConfig(load);
+  if (configReading.config === null) return { findings: configReading.findings, code: EXIT_CODES.configuration };
+  const { config } = configReading;
   const { finding, isRunning } = database(config);
   const stored = config.store === undefined ? [finding] : [finding, ...(await postgres(config.store))];
   const parted = missingParts(config);
-  if (parted.length > 0) return { findings: [...found.findings, ...parted, ...stored], code: CONFIGURATION };
+  if (parted.length > 0) return { findings: [...configReading.findings, ...parted, ...stored], code: CONFIGURATION };
   const own = [
-    ...found.findings,
+    ...configReading.findings,
     ...config.warnings.map((text) => warning('configuration', text, null)),
     ...certificate(config, parts.clock.now()),
 
@@ -131,9 +131,9 @@ async function sandbox(config: Config): Promise<readonly CheckResult[]> {
     : [bad('sandbox', `${ids}: ${why}`, SANDBOX_REMEDY)];
 }
 
-type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
+type DatabaseFinding = { readonly finding: CheckResult; readonly isRunning: boolean };
 
-function database(config: Config): Kept {
+function database(config: Config): DatabaseFinding {
   const path = databaseIn(config);
   if (!existsSync(path)) return { finding: dataFolder(path), isRunning: false };
   let isRunning = false;
@@ -196,11 +196,13 @@ async function ports(config: Config): Promise<readonly CheckResult[]> {
   const findings: CheckResult[] = [];
   for (const { host, port, key } of openPorts(config)) {
     const why = await refusedAt(host, port);
-    const what = `port ${port}`;
+    const subject = `port ${port}`;
     // The variable CONCH_PORT overrides this setting, the port of the page.
     const name = key === 'adapters.console.port' ? 'CONCH_PORT' : key;
     const todo = `Stop the program that uses it, or set ${name} to another port.`;
-    findings.push(why === null ? good(what, 'it is free') : bad(what, `it cannot be opened on ${host} (${why})`, todo));
+    findings.push(
+      why === null ? good(subject, 'it is free') : bad(subject, `it cannot be opened on ${host} (${why})`, todo),
+    );
   }
   return findings;
 }
@@ -219,14 +221,14 @@ function certificate(config: Config, now: number): readonly CheckResult[] {
   const { tlsCert } = config.remote;
   if (tlsCert === null || !hasRemote(config)) return [];
   const { validFrom, validTo } = new X509Certificate(readFileSync(tlsCert));
-  const what = 'certificate';
+  const subject = 'certificate';
   const todo = `Put a new certificate into ${tlsCert}, and its key beside it, then restart Conch.`;
-  if (Date.parse(validFrom) > now) return [bad(what, `it is not valid before ${validFrom}`, todo)];
-  if (Date.parse(validTo) < now) return [bad(what, `it expired at ${validTo}`, todo)];
+  if (Date.parse(validFrom) > now) return [bad(subject, `it is not valid before ${validFrom}`, todo)];
+  if (Date.parse(validTo) < now) return [bad(subject, `it expired at ${validTo}`, todo)];
   return [
     Date.parse(validTo) < now + SOON_MS
-      ? warning(what, `it expires at ${validTo}`, todo)
-      : good(what, `it is valid until ${validTo}`),
+      ? warning(subject, `it expires at ${validTo}`, todo)
+      : good(subject, `it is valid until ${validTo}`),
   ];
 }
 
@@ -236,28 +238,32 @@ function tokens({ credentials, channels }: Config): readonly CheckResult[] {
     ['discord', 'DISCORD_TOKEN', forDiscord.token],
     ['slack', 'Slack app', forSlack.appToken ?? forSlack.botToken],
   ] as const;
-  return all.flatMap(([adapter, what, token]) => {
+  return all.flatMap(([adapter, subject, token]) => {
     if (token === null || !channels.some((channel) => channel.adapter === adapter)) return [];
-    return [tokenInUse(what, token.reveal())];
+    return [tokenInUse(subject, token.reveal())];
   });
 }
 
-function tokenInUse(what: string, token: string): CheckResult {
+function tokenInUse(subject: string, token: string): CheckResult {
   try {
     const claim = lockInstance(token);
     claim?.release();
-    if (claim !== null) return good(what, 'no other Conch on this machine uses it');
+    if (claim !== null) return good(subject, 'no other Conch on this machine uses it');
   } catch (error) {
-    return bad(what, storeError(error, 'its lock file').message, null);
+    return bad(subject, storeError(error, 'its lock file').message, null);
   }
-  return warning(what, 'a running Conch on this machine uses it', 'Do not start a second Conch with the same token.');
+  return warning(
+    subject,
+    'a running Conch on this machine uses it',
+    'Do not start a second Conch with the same token.',
+  );
 }
 
 function checks({ agents: all, dataDir }: Config): readonly CheckResult[] {
-  const known = readChecks(dataDir);
+  const storedChecks = readChecks(dataDir);
   return all.flatMap(({ id, backend }) => {
     if (backend.kind !== 'acp') return [];
-    const newest = known.findLast(({ agent, profile }) => agent === id && profile === backend.profile);
+    const newest = storedChecks.findLast(({ agent, profile }) => agent === id && profile === backend.profile);
     const again = `Run: conch agent check ${id}`;
     if (newest === undefined) return [warning(id, 'never checked whether it asks before it acts', again)];
     const text = `${OUTCOMES[newest.verdict]} (${newest.program}, checked at ${newest.at})`;
@@ -313,12 +319,12 @@ async function tryAgents(parts: TrialParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;
   const seated = agents.filter(({ id }) => channels.some((channel) => channel.agents.includes(id)));
   const backends = await createBackends(parts);
-  const known = new Map<string, CheckResult>();
+  const triedFindings = new Map<string, CheckResult>();
   const findings: CheckResult[] = [];
   try {
     for (const agent of seated) {
       if (agent.backend.kind === 'scripted') continue;
-      const tried = tryAgent(agent, parts, { backends, known });
+      const tried = tryAgent(agent, parts, { backends, triedFindings });
       findings.push(...(await tried.catch((error: unknown) => [unreadable(agent, error)])));
     }
   } finally {
@@ -329,19 +335,21 @@ async function tryAgents(parts: TrialParts): Promise<readonly CheckResult[]> {
 
 type TrialParts = BackendsParts & { readonly trust: FolderTrust };
 
-/** `known`: the findings of agents that were tried before. Rejects when a file in the data folder cannot be read. */
+/**
+ * `triedFindings`: the findings of agents that were tried before. Rejects when a file in the data folder cannot be read.
+ */
 async function tryAgent(
   agent: AgentConfig,
   parts: TrialParts,
-  { backends, known }: { readonly backends: Backends; readonly known: Map<string, CheckResult> },
+  { backends, triedFindings }: { readonly backends: Backends; readonly triedFindings: Map<string, CheckResult> },
 ): Promise<readonly CheckResult[]> {
   const folder = await folderStanding(agent, parts.trust);
   const isTrusted = folder?.decision?.choice === 'trusted';
   const isOwn = agent.backend.kind === 'remote' || (folder?.scan.digest != null && !isTrusted);
   const key = isOwn ? agent.id : `${isTrusted} ${JSON.stringify(agent.backend)}`;
-  const found = known.get(key) ?? (await tryOne(agent, parts, backends));
-  known.set(key, found);
-  const start = { ...found, what: `${agent.id}: ${START}` };
+  const finding = triedFindings.get(key) ?? (await tryOne(agent, parts, backends));
+  triedFindings.set(key, finding);
+  const start = { ...finding, what: `${agent.id}: ${START}` };
   return isTrusted ? [start, good(`${agent.id}: folder`, standingWords(agent.id, folder))] : [start];
 }
 
@@ -391,18 +399,18 @@ async function tryServers({ config, ...parts }: BackendsParts): Promise<readonly
   return await Promise.all(
     Object.entries(config.mcp).map(async ([id, settings]): Promise<CheckResult> => {
       const server = new McpServer(id, settings, { ...parts, logins });
-      const what = `${id}: tools`;
+      const subject = `${id}: tools`;
       try {
         const tools = await server.tools();
         const text = `it has ${tools.length}: ${namesOf(tools)}`;
         const [lack] = logins.waiting({ [id]: settings });
-        if (lack === undefined) return good(what, text);
-        return warning(what, `${text}; ${lack.why}`, `Run: conch mcp login ${id}`);
+        if (lack === undefined) return good(subject, text);
+        return warning(subject, `${text}; ${lack.why}`, `Run: conch mcp login ${id}`);
       } catch (error) {
         const text = oneLine(error instanceof Error ? error.message : String(error));
         const isLogin = error instanceof LoginNeededError;
         const todo = isLogin ? `Run: conch mcp login ${id}` : `Fix "${id}" under "mcp", then run: conch doctor`;
-        return bad(what, text, todo);
+        return bad(subject, text, todo);
       } finally {
         await server.close();
       }

@@ -97,12 +97,12 @@ export function typedAnswers(): { readonly ask: NonNullable<InitWorld['ask']>; r
  */
 type Question = {
   readonly flag: string;
-  readonly text: (known: Known) => string;
-  readonly byDefault: (known: Known) => string | null;
-  readonly fault: (answer: string, known: Known) => string | null;
+  readonly text: (answers: AnswersSoFar) => string;
+  readonly byDefault: (answers: AnswersSoFar) => string | null;
+  readonly fault: (answer: string, answers: AnswersSoFar) => string | null;
 };
 
-type Known = Readonly<Record<keyof StarterAnswers, string>>;
+type AnswersSoFar = Readonly<Record<keyof StarterAnswers, string>>;
 
 const AGENT_ID = /^[\w-]{1,64}$/;
 const CHANNELS = {
@@ -153,39 +153,44 @@ const QUESTIONS: Readonly<Record<keyof StarterAnswers, Question>> = {
 const ORDER = ['platform', 'channel', 'agents', 'names', 'mode'] as const;
 
 async function askAll(flags: InitFlags, world: InitWorld): Promise<StarterAnswers | string> {
-  const known: Record<keyof StarterAnswers, string> = { platform: '', channel: '', agents: '', names: '', mode: '' };
+  const answers: Record<keyof StarterAnswers, string> = { platform: '', channel: '', agents: '', names: '', mode: '' };
   for (const key of ORDER) {
-    const answer = await answerTo(QUESTIONS[key], flags[key], known, world);
+    const answer = await answerTo(QUESTIONS[key], flags[key], answers, world);
     if ('wrong' in answer) return answer.wrong;
-    known[key] = answer.answer;
+    answers[key] = answer.answer;
   }
   return {
-    platform: pick(STARTER_PLATFORMS, known.platform),
-    channel: known.channel,
-    agents: pick(STARTER_AGENTS, known.agents),
-    names: namesIn(known.names),
-    mode: pick(MODE_NAMES, known.mode),
+    platform: pick(STARTER_PLATFORMS, answers.platform),
+    channel: answers.channel,
+    agents: pick(STARTER_AGENTS, answers.agents),
+    names: namesIn(answers.names),
+    mode: pick(MODE_NAMES, answers.mode),
   };
 }
 
 type Answer = { readonly answer: string } | { readonly wrong: string };
 
-async function answerTo(question: Question, flag: string | null, known: Known, world: InitWorld): Promise<Answer> {
+async function answerTo(
+  question: Question,
+  flag: string | null,
+  answers: AnswersSoFar,
+  world: InitWorld,
+): Promise<Answer> {
   const { flag: name, text, byDefault, fault } = question;
-  const preset = byDefault(known);
+  const preset = byDefault(answers);
   if (flag !== null) {
-    const wrong = fault(flag, known);
+    const wrong = fault(flag, answers);
     return wrong === null ? { answer: flag } : { wrong: `--${name}: ${wrong}.` };
   }
   if (world.ask === null) {
     if (preset !== null) return { answer: preset };
-    return { wrong: `--${name} is missing. ${text(known)}: there is no default, and no terminal to ask on.` };
+    return { wrong: `--${name} is missing. ${text(answers)}: there is no default, and no terminal to ask on.` };
   }
   for (;;) {
-    const typed = await world.ask(`${text(known)}${preset === null ? '' : ` [${preset}]`}: `);
+    const typed = await world.ask(`${text(answers)}${preset === null ? '' : ` [${preset}]`}: `);
     if (typed === null) return { wrong: 'The input ended before the last question. Nothing was written.' };
     const answer = typed.trim() || (preset ?? '');
-    const wrong = fault(answer, known);
+    const wrong = fault(answer, answers);
     if (wrong === null) return { answer };
     world.out(`${wrong}.\n`);
   }

@@ -60,9 +60,9 @@ type Place = McpServerConfig & { readonly id: string; readonly url: string };
 
 function missing(id: string, config: McpServerConfig | undefined, mcp: Config['mcp']): string {
   if (config !== undefined) return `${id} is a program on this machine and needs no login.`;
-  const known = Object.keys(mcp);
-  const there = known.length === 0 ? 'There is none.' : `There are: ${known.join(', ')}.`;
-  return `There is no server ${quoted(id)} under "mcp" in the configuration.${didYouMean(id, known)} ${there}`;
+  const ids = Object.keys(mcp);
+  const there = ids.length === 0 ? 'There is none.' : `There are: ${ids.join(', ')}.`;
+  return `There is no server ${quoted(id)} under "mcp" in the configuration.${didYouMean(id, ids)} ${there}`;
 }
 
 async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
@@ -85,12 +85,12 @@ async function login(place: Place, ports: LoginCallPorts): Promise<ExitCode> {
     out(invitation(place, signIn));
     const { answer, tell } = await firstAnswer(signIn, browser, ports);
     try {
-      const made = await orStopped(signIn.finish(answer, now(ports)), signal);
-      const save = async () => (signal.aborted ? null : store.save(made));
+      const newLogin = await orStopped(signIn.finish(answer, now(ports)), signal);
+      const save = async () => (signal.aborted ? null : store.save(newLogin));
       const unsaved = await orStopped(store.alone(url, timers, save), signal);
       if (unsaved !== null) throw unsaved;
       tell('Conch is signed in. You can close this page.\n');
-      out(`${id}: ${wordsOf(made)}. A running Conch uses this login from its next call on.\n`);
+      out(`${id}: ${wordsOf(newLogin)}. A running Conch uses this login from its next call on.\n`);
       return EXIT_CODES.ok;
     } catch (error) {
       tell('The login failed. The terminal says why.\n');
@@ -144,8 +144,8 @@ type Answer = { readonly answer: URLSearchParams; readonly tell: (text: string) 
 
 async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPorts): Promise<Answer> {
   const { timers, signal, lines, err } = ports;
-  const found = Promise.withResolvers<Answer>();
-  const refuse = (why: string): void => found.reject(new LoginError(why));
+  const browserAnswer = Promise.withResolvers<Answer>();
+  const refuse = (why: string): void => browserAnswer.reject(new LoginError(why));
   const timer = timers.after(LIMIT_MS, () =>
     refuse(`the browser did not return within ${LIMIT_MS / MINUTE_MS} minutes`),
   );
@@ -154,19 +154,20 @@ async function firstAnswer(signIn: SignIn, browser: Browser, ports: LoginCallPor
   if (signal.aborted) end();
   browser.listen((offered) => {
     if (!signIn.isAnswer(offered.answer)) return false;
-    found.resolve(offered);
+    browserAnswer.resolve(offered);
     return true;
   });
-  const read = async (): Promise<void> => {
+  const readLines = async (): Promise<void> => {
     for await (const line of lines) {
       const answer = URL.parse(line.trim())?.searchParams;
-      if (answer !== undefined && signIn.isAnswer(answer)) return found.resolve({ answer, tell: () => undefined });
+      if (answer !== undefined && signIn.isAnswer(answer))
+        return browserAnswer.resolve({ answer, tell: () => undefined });
       if (line.trim() !== '') err(answer?.has('state') === true ? OTHER_SIGN_IN : NO_ADDRESS);
     }
   };
-  read().catch(() => undefined);
+  readLines().catch(() => undefined);
   try {
-    return await found.promise;
+    return await browserAnswer.promise;
   } finally {
     timer.cancel();
     signal.removeEventListener('abort', end);
@@ -242,10 +243,10 @@ function noLogin({ url, headers }: McpServerConfig): string {
 }
 
 function wordsOf({ issuer, tokens, signedInAt }: Login): string {
-  const what = tokens?.scope == null ? '' : ` (${tokens.scope})`;
+  const scope = tokens?.scope == null ? '' : ` (${tokens.scope})`;
   const ends = tokens?.expiresAt == null ? 'expiry unknown' : `expires at ${isoTime(tokens.expiresAt)}`;
   const how = tokens?.refresh == null ? ends : 'renewed automatically';
-  return `signed in by ${issuer} since ${isoTime(signedInAt)}${what}, ${how}`;
+  return `signed in by ${issuer} since ${isoTime(signedInAt)}${scope}, ${how}`;
 }
 
 function now({ clock }: LoginCallPorts): Instant {

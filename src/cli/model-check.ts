@@ -54,7 +54,7 @@ async function remedyFor(failure: BackendError, backend: Llm, { config }: Backen
   const variable = own ?? (isDemo ? API_KEYS.openai : null);
   const key = variable === null ? '"apiKey" of this agent' : `${variable} in the environment or in .env`;
   if (!APICallError.isInstance(cause)) return `Set ${key}.`;
-  const said = `${cause.message} ${cause.responseBody ?? ''}`;
+  const errorText = `${cause.message} ${cause.responseBody ?? ''}`;
   switch (cause.statusCode) {
     case undefined:
       return `Start the service, or correct ${names.baseUrl}.`;
@@ -67,7 +67,8 @@ async function remedyFor(failure: BackendError, backend: Llm, { config }: Backen
     case 404:
       return await remedyForMissing(backend, names);
     default:
-      if (backend.tools && /\btools?\b/i.test(said)) return 'This model does not support tools: set `tools` to false.';
+      if (backend.tools && /\btools?\b/i.test(errorText))
+        return 'This model does not support tools: set `tools` to false.';
       return LATER;
   }
 }
@@ -79,8 +80,8 @@ const listSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
 /** Returns what to do after HTTP 404: the model or the address is wrong. The service's list of models tells which. */
 async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): Promise<string> {
   if (baseUrl === undefined) return `Set ${names.model} to a model that your key may use.`;
-  const here = baseUrl.replace(/\/+$/, '');
-  const models = await modelsAt(here, apiKey);
+  const address = baseUrl.replace(/\/+$/, '');
+  const models = await modelsAt(address, apiKey);
   if (models !== null && models.length > 0) {
     const meant = nearest(model, models);
     const guess = meant === null ? '' : ` Did you mean "${meant}"?`;
@@ -88,7 +89,7 @@ async function remedyForMissing({ baseUrl, apiKey, model }: Llm, names: Names): 
     return `Set ${names.model} to one that is there: ${some}${models.length > SHOWN_MODELS ? ', …' : ''}.${guess}`;
   }
   if (models !== null) return `The service has no models: install "${model}" there, or set ${names.model} to another.`;
-  const below = `${here}/v1`;
+  const below = `${address}/v1`;
   if ((await modelsAt(below, apiKey)) !== null) return `Set ${names.baseUrl} to "${below}".`;
   return `Correct ${names.baseUrl}: it ends with the version, as in "${below}"; or set ${names.model} to a model that is there.`;
 }

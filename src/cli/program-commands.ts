@@ -145,7 +145,7 @@ export const ROWS: readonly Row[] = [
     command: 'verify [file]',
     summary: 'check the database or a backup, even while Conch runs',
     options: ['json', 'background'],
-    run: ([file], options) => told(verified(file === undefined ? database() : resolve(file), options)),
+    run: ([file], options) => printDone(verified(file === undefined ? database() : resolve(file), options)),
   },
   {
     command: 'workers',
@@ -157,7 +157,7 @@ export const ROWS: readonly Row[] = [
   {
     command: 'restored',
     summary: 'after PostgreSQL lost commits: number turns anew',
-    run: doubted,
+    run: doubt,
   },
   {
     command: 'prune',
@@ -174,13 +174,13 @@ export const ROWS: readonly Row[] = [
     command: 'audit',
     summary: 'print all tool calls: who allowed them, their outcome',
     options: ['since', 'json'],
-    run: (_, options) => told(audited(database(), options, systemClock().now())),
+    run: (_, options) => printDone(audited(database(), options, systemClock().now())),
   },
   {
     command: 'cost',
     summary: 'print tokens and cost of model calls',
     options: ['by', 'since', 'json', 'csv'],
-    run: (_, options) => told(costed(database(), options, systemClock().now())),
+    run: (_, options) => printDone(costed(database(), options, systemClock().now())),
   },
   {
     command: 'agent add <id>',
@@ -324,7 +324,7 @@ async function service(verb: ServiceCall['verb'], options: Options): Promise<Exi
   const writable = foldersOf(options.writable ?? '', process.cwd());
   const scope = options.system ? 'system' : 'user';
   const call = { verb, scope, runAs, writable, allowsSandbox, printsOnly } satisfies ServiceCall;
-  return told(await runService(call, thisMachine(dataDir)));
+  return printDone(await runService(call, thisMachine(dataDir)));
 }
 
 /** Runs `conch init`. Asks questions only on a terminal; elsewhere, flags and defaults answer them. */
@@ -375,7 +375,7 @@ export function printError(text: string, code: ExitCode = EXIT_CODES.usage): Exi
   return code;
 }
 
-function told({ ok, text, code }: Done): ExitCode {
+function printDone({ ok, text, code }: Done): ExitCode {
   if (!ok) return printError(text, code);
   // No rows as JSON lines: an empty line would be no JSON.
   if (text !== '') printLine(text);
@@ -470,8 +470,8 @@ function replay(store: FloorStore, plan: ReturnType<typeof replayed> & { readonl
     ? replayAll(store.floors, FLOOR_WORDS, plan, printLine)
     : replayAll(sessions, SESSION_WORDS, plan, printLine);
   if (isWhole !== null) return isWhole ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
-  const known = (isFloor ? store.floors : sessions).keys().join(', ') || 'none';
-  return printError(`There is no ${plan.machine} ${plan.key ?? ''} on record. On record: ${known}`);
+  const keys = (isFloor ? store.floors : sessions).keys().join(', ') || 'none';
+  return printError(`There is no ${plan.machine} ${plan.key ?? ''} on record. On record: ${keys}`);
 }
 
 async function backup(name: string): Promise<ExitCode> {
@@ -541,12 +541,12 @@ async function move(): Promise<ExitCode> {
       'Set "store": { "postgres": "postgres://..." } in the configuration first: it names where to move to.',
     );
   const rows = await moveDataFolder(offline(dataDir), store);
-  const done =
+  const outcome =
     rows === null ? 'The store is in PostgreSQL already.' : `All ${rows} rows are in PostgreSQL, and were read back.`;
-  return printLine(`${done} The file ${databaseIn({ dataDir })} is kept, and not used any more. Start Conch.`);
+  return printLine(`${outcome} The file ${databaseIn({ dataDir })} is kept, and not used any more. Start Conch.`);
 }
 
-async function doubted(): Promise<ExitCode> {
+async function doubt(): Promise<ExitCode> {
   const { dataDir, store } = look();
   if (store === undefined) return printError('The store is a file in the data folder. Use: conch restore <file>');
   await doubtSharedFolder(offline(dataDir), store);
@@ -559,9 +559,9 @@ async function workers(_: readonly string[], { json }: Options): Promise<ExitCod
   const { store } = look();
   if (store === undefined) return printError('The store is a file in the data folder: one process uses it.');
   const { examinePostgres } = await import('../engine/postgres/examine.ts');
-  const found = await examinePostgres({ url: store.postgres, schema: store.schema });
-  if (json) return printLine(JSON.stringify(found.processes));
-  const lines = found.processes.map(
+  const examination = await examinePostgres({ url: store.postgres, schema: store.schema });
+  if (json) return printLine(JSON.stringify(examination.processes));
+  const lines = examination.processes.map(
     ({ name, silentMs, leads }) => `${name}  ${leads ? 'leads' : 'stands by'}, last beat ${silentMs} ms ago`,
   );
   return printLine(lines.length === 0 ? 'No process uses this store.' : lines.join('\n'));
@@ -576,13 +576,13 @@ const WHERE_DATA_IS = 'Set CONCH_DATA_DIR to the data folder of Conch. conch sta
 async function restore(file: string): Promise<ExitCode> {
   const { dataDir, agents, mcp, store } = look();
   // First, because it throws when the tokens cannot be read.
-  const known = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
-  const done = await restored(resolve(file), resolve(databaseIn({ dataDir })));
-  const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !known.has(id));
+  const agentsWithToken = new Set(listAgentTokens(dataDir).map(({ agent }) => agent));
+  const restoration = await restored(resolve(file), resolve(databaseIn({ dataDir })));
+  const lost = agents.filter(({ id, backend }) => backend.kind === 'remote' && !agentsWithToken.has(id));
   const tokens = lost.map(({ id }) => `${id} has no token (backups contain none). Run: conch agent add ${id}`);
   const onward = store === undefined ? [] : [THEN_MOVE];
   const missing = [...onward, ...tokens, ...waitingServers(new LoginStore(dataDir), mcp).map(loginLine)];
-  return told({ ...done, text: [done.text, ...missing].join('\n') });
+  return printDone({ ...restoration, text: [restoration.text, ...missing].join('\n') });
 }
 
 function giveToken(agent: string, make: (dataDir: string, at: number) => string): ExitCode {
@@ -604,19 +604,19 @@ function listTokens(): ExitCode {
 async function checkAgent(id: string, json: boolean): Promise<ExitCode> {
   const config = look();
   const check = await import('./agent-check.ts');
-  const found = check.checkable(id, config.agents);
-  if ('message' in found) return printError(found.message);
+  const choice = check.checkable(id, config.agents);
+  if ('message' in choice) return printError(choice.message);
   const secrets = config.secrets.map((secret) => secret.reveal());
   const log = await logTo(config.log, secrets);
   const parts = { config, clock: systemClock(), timers: systemTimers, log, signal: endSignal() };
-  const done = await check.checkAgent(found.agent, parts);
-  if (done === null) return printError('The check was stopped; no result was saved.', EXIT_CODES.mustBeMended);
+  const result = await check.checkAgent(choice.agent, parts);
+  if (result === null) return printError('The check was stopped; no result was saved.', EXIT_CODES.mustBeMended);
   const { folderLines } = await import('./agent-trust.ts');
-  const folder = await folderLines({ ...config, agents: [found.agent] });
-  printLine(json ? JSON.stringify(done) : check.checkText(done));
+  const folder = await folderLines({ ...config, agents: [choice.agent] });
+  printLine(json ? JSON.stringify(result) : check.checkText(result));
   for (const line of folder) process.stderr.write(`${line}\n`);
-  recordCheck(config.dataDir, done);
-  return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
+  recordCheck(config.dataDir, result);
+  return result.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
 async function revokeTrust(id: string): Promise<ExitCode> {

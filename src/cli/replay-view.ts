@@ -36,11 +36,11 @@ export function replayAll<State, Fact>(
   const keys = machine.keys().filter((id) => key === null || id === key || id.endsWith(`:${key}`));
   if (keys.length === 0) return null;
   const verdicts = keys.map((id) => {
-    const found = machine.replay(id, (step) => {
+    const replayed = machine.replay(id, (step) => {
       if (isShown(step, from)) say(stepLine(step, words));
     });
-    say(verdictLine(id, found));
-    return found.equal && found.booked && found.brokenAt === null && found.stoppedBy === null;
+    say(verdictLine(id, replayed));
+    return replayed.equal && replayed.booked && replayed.brokenAt === null && replayed.stoppedBy === null;
   });
   return verdicts.every(Boolean);
 }
@@ -58,13 +58,13 @@ export function isShown(step: Pick<ReplayStep<unknown, unknown>, 'seq' | 'hashOk
 }
 
 /** Formats the result of a replay: whether the journal is intact, gives the stored state and matches the ledger. */
-export function verdictLine(key: string, found: Omit<Replayed, 'folded' | 'stored'>): string {
-  const about = `${key}: ${found.steps === 1 ? '1 entry' : `${found.steps} entries`} replayed`;
+export function verdictLine(key: string, replayed: Omit<Replayed, 'folded' | 'stored'>): string {
+  const about = `${key}: ${replayed.steps === 1 ? '1 entry' : `${replayed.steps} entries`} replayed`;
   const faults = [
-    ...(found.brokenAt === null ? [] : [`the hash chain is broken at entry ${found.brokenAt}`]),
-    ...(found.stoppedBy === null ? [] : [`the replay stopped: ${found.stoppedBy}`]),
-    ...(found.equal ? [] : ['the result differs from the stored state']),
-    ...(found.booked || found.stoppedBy !== null ? [] : ['the ledger does not match the journal']),
+    ...(replayed.brokenAt === null ? [] : [`the hash chain is broken at entry ${replayed.brokenAt}`]),
+    ...(replayed.stoppedBy === null ? [] : [`the replay stopped: ${replayed.stoppedBy}`]),
+    ...(replayed.equal ? [] : ['the result differs from the stored state']),
+    ...(replayed.booked || replayed.stoppedBy !== null ? [] : ['the ledger does not match the journal']),
   ];
   return faults.length === 0
     ? `✓ ${about}; the result equals the stored state, and the hash chain is intact.`
@@ -87,8 +87,8 @@ export function floorShort(floor: Floor): string {
   const wait = waitOf(turn);
   const sign = turn === null ? '' : wait === null ? '🎤 ' : '✋ ';
   const waits = wait === null ? '' : ` waits for ${WAITS_FOR[wait.reason]}`;
-  const held = floor.held.length === 0 ? [] : [`held ${floor.held.length}`];
+  const heldCount = floor.held.length === 0 ? [] : [`held ${floor.held.length}`];
   const waiting = floor.parked.map(({ agent }) => agent);
   const parked = waiting.length === 0 ? [] : [`waiting ${list(waiting, String)}`];
-  return [`${sign}${who}${waits}`, `queue ${list(floor.queue, String)}`, ...parked, ...held].join(' · ');
+  return [`${sign}${who}${waits}`, `queue ${list(floor.queue, String)}`, ...parked, ...heldCount].join(' · ');
 }

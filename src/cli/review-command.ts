@@ -101,8 +101,8 @@ async function followed(call: ReviewCall, world: ReviewWorld): Promise<Ended> {
   if (call.resume === null || task !== null) {
     const count = iterations === null ? '' : ` ${iterations}`;
     // Without quotes, a number at the beginning of the task would be the number of iterations.
-    const what = count === '' && /^\d+(?:\s|$)/.test(task ?? '') ? `"${task?.replaceAll('"', "'")}"` : task;
-    const line = call.resume === null ? `review start ${primary} ${reviewer}${count} ${what}` : `review ${task}`;
+    const quotedTask = count === '' && /^\d+(?:\s|$)/.test(task ?? '') ? `"${task?.replaceAll('"', "'")}"` : task;
+    const line = call.resume === null ? `review start ${primary} ${reviewer}${count} ${quotedTask}` : `review ${task}`;
     const started = await ask(line, channel, world);
     if (!started.reached) return { code: failed(started.why, EXIT_CODES.notRunning, world), id: '' };
     if (!started.ok) return { code: failed(started.text, EXIT_CODES.refused, world), id: '' };
@@ -299,9 +299,9 @@ async function untilRunning(world: ReviewWorld, bot: Pick<ChildProcess, 'exitCod
 const LEFT_OUT: ReadonlySet<string> = new Set(['channels', 'adapters', 'crews', 'store', '$schema']);
 
 function privateConfig({ primary, reviewer }: ReviewCall, file: string | null): object {
-  const known: unknown = file === null ? {} : parse(readFileSync(file, 'utf8'));
-  const kept = Object.entries(z.looseObject({}).parse(known)).filter(([key]) => !LEFT_OUT.has(key));
-  return { ...Object.fromEntries(kept), channels: [{ id: PRIVATE_CHANNEL, agents: [primary, reviewer] }] };
+  const fileValue: unknown = file === null ? {} : parse(readFileSync(file, 'utf8'));
+  const settings = Object.entries(z.looseObject({}).parse(fileValue)).filter(([key]) => !LEFT_OUT.has(key));
+  return { ...Object.fromEntries(settings), channels: [{ id: PRIVATE_CHANNEL, agents: [primary, reviewer] }] };
 }
 
 async function freePort(): Promise<number> {

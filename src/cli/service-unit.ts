@@ -62,8 +62,8 @@ export function commandLine({ command }: Pick<UnitPlan, 'command'>): string {
 
 /** Returns the data folder that the text of a unit names; `null` for none. */
 export function dataDirIn(unit: string): string | null {
-  const [, quoted, bare] = /^Environment=(?:"CONCH_DATA_DIR=(.*)"|CONCH_DATA_DIR=(.*))$/m.exec(unit) ?? [];
-  return quoted?.replaceAll(/\\(["\\])/g, '$1').replaceAll('%%', '%') ?? bare ?? null;
+  const [, quoted, unquoted] = /^Environment=(?:"CONCH_DATA_DIR=(.*)"|CONCH_DATA_DIR=(.*))$/m.exec(unit) ?? [];
+  return quoted?.replaceAll(/\\(["\\])/g, '$1').replaceAll('%%', '%') ?? unquoted ?? null;
 }
 
 function section(name: string, lines: readonly string[]): string {

@@ -39,7 +39,7 @@ export type ServiceWorld = {
 /** Installs, shows or removes the service. Returns the reason when this is not possible. */
 export async function runService(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   const refusal = refusalOf(call, world);
-  if (refusal !== null) return refused(refusal);
+  if (refusal !== null) return refuse(refusal);
   if (call.verb === 'install') return install(call, world);
   return call.verb === 'status' ? status(call, world) : uninstall(call, world);
 }
@@ -50,11 +50,11 @@ function unitPath({ scope }: Pick<ServiceCall, 'scope'>, { unitFolders }: Servic
   return join(unitFolders[scope], NAME);
 }
 
-function done(text: string): Done {
+function succeed(text: string): Done {
   return { ok: true, text, code: EXIT_CODES.ok };
 }
 
-function refused(text: string): Done {
+function refuse(text: string): Done {
   return { ok: false, text, code: EXIT_CODES.refused };
 }
 
@@ -65,9 +65,9 @@ function refusalOf(call: ServiceCall, world: ServiceWorld): string | null {
   if (call.verb === 'status') return null;
   if (call.scope === 'system' && world.uid !== 0)
     return 'Only root may install or remove a service of the machine. Run the same command with sudo, or without --system for your user.';
-  const other = otherInstallation(unitPath(call, world), world);
-  if (other !== null)
-    return `${unitPath(call, world)} starts another Conch (${other}). Uninstall that one with its own "conch service uninstall", or remove the file.`;
+  const otherProgram = otherInstallation(unitPath(call, world), world);
+  if (otherProgram !== null)
+    return `${unitPath(call, world)} starts another Conch (${otherProgram}). Uninstall that one with its own "conch service uninstall", or remove the file.`;
   return call.verb === 'install' ? problemOfPlan(call, world) : null;
 }
 
@@ -116,18 +116,18 @@ function planOf(call: ServiceCall, { command, cwd, dataDir }: ServiceWorld): Uni
 async function install(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   const plan = planOf(call, world);
   const text = `${unitText(plan)}\n`;
-  if (call.printsOnly) return done(text.trimEnd());
+  if (call.printsOnly) return succeed(text.trimEnd());
   const path = unitPath(call, world);
   const closed = firstUnwritable(dirname(path));
-  if (closed !== null) return refused(`${closed} cannot be written by user ${world.uid}. Give this user write access.`);
+  if (closed !== null) return refuse(`${closed} cannot be written by user ${world.uid}. Give this user write access.`);
   mkdirSync(dirname(path), { recursive: true });
   if (call.scope === 'user') makePrivateFolder(plan.dataDir);
   writeFileSync(path, text);
   for (const args of [['daemon-reload'], ['enable', NAME], ['restart', NAME]]) {
-    const { code, text: said } = await systemctl(call, world, args);
-    if (code !== 0) return refused(`systemctl ${args.join(' ')} failed: ${said.trim()}. See: ${journalOf(call)}`);
+    const { code, text: errorText } = await systemctl(call, world, args);
+    if (code !== 0) return refuse(`systemctl ${args.join(' ')} failed: ${errorText.trim()}. See: ${journalOf(call)}`);
   }
-  return done(
+  return succeed(
     [`Conch runs as a service. Unit: ${path}. Data: ${plan.dataDir}.`, ...hints(call), `Log: ${journalOf(call)}`].join(
       '\n',
     ),
@@ -157,7 +157,7 @@ function systemctl({ scope }: ServiceCall, world: ServiceWorld, args: readonly s
 }
 
 const PROPERTIES = ['ActiveState', 'SubState', 'StatusText', 'MainPID', 'NRestarts', 'ExecMainStatus'];
-const shownSchema = z.object({
+const propertiesSchema = z.object({
   ActiveState: z.string(),
   SubState: z.string().default(''),
   StatusText: z.string().default(''),
@@ -170,18 +170,18 @@ async function status(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   const path = unitPath(call, world);
   if (!existsSync(path)) {
     const option = call.scope === 'system' ? ' --system' : '';
-    return refused(`There is no unit ${path}. Run: conch service install${option}`);
+    return refuse(`There is no unit ${path}. Run: conch service install${option}`);
   }
   const { code, text } = await systemctl(call, world, ['show', NAME, `--property=${PROPERTIES.join(',')}`]);
   const rows = text.split('\n').map((line) => /^(\w+)=(.*)$/.exec(line)?.slice(1, 3) ?? []);
-  const shown = shownSchema.safeParse(Object.fromEntries(rows.filter(({ length }) => length === 2)));
-  if (code !== 0 || !shown.success) return refused(`systemctl show failed: ${text.trim()}`);
-  const { ActiveState, SubState, StatusText, MainPID, NRestarts, ExecMainStatus } = shown.data;
+  const properties = propertiesSchema.safeParse(Object.fromEntries(rows.filter(({ length }) => length === 2)));
+  if (code !== 0 || !properties.success) return refuse(`systemctl show failed: ${text.trim()}`);
+  const { ActiveState, SubState, StatusText, MainPID, NRestarts, ExecMainStatus } = properties.data;
   const isActive = ActiveState === 'active';
   const state = `Conch is ${ActiveState} (${SubState}${StatusText === '' ? '' : `, ${StatusText}`}).`;
   const process = isActive ? `Process ${MainPID}, restarted ${NRestarts} times.` : endOf(Number(ExecMainStatus));
   const answer = [state, process, `Unit: ${path}`, `Log: ${journalOf(call)}`].join('\n');
-  return isActive ? done(answer) : { ok: false, text: answer, code: EXIT_CODES.notRunning };
+  return isActive ? succeed(answer) : { ok: false, text: answer, code: EXIT_CODES.notRunning };
 }
 
 function endOf(code: number): string {
@@ -191,19 +191,19 @@ function endOf(code: number): string {
 
 async function uninstall(call: ServiceCall, world: ServiceWorld): Promise<Done> {
   const path = unitPath(call, world);
-  if (!existsSync(path)) return refused(`There is no unit ${path}. Nothing was changed.`);
+  if (!existsSync(path)) return refuse(`There is no unit ${path}. Nothing was changed.`);
   const { code, text } = await systemctl(call, world, ['disable', '--now', NAME]);
-  if (code !== 0) return refused(`systemctl disable failed: ${text.trim()}. Nothing was removed.`);
+  if (code !== 0) return refuse(`systemctl disable failed: ${text.trim()}. Nothing was removed.`);
   const dataDir = dataDirIn(readFileSync(path, 'utf8'));
   rmSync(path);
   await systemctl(call, world, ['daemon-reload']);
-  return done(`The service is removed. The data stays${dataDir === null ? '' : ` in ${dataDir}`}.`);
+  return succeed(`The service is removed. The data stays${dataDir === null ? '' : ` in ${dataDir}`}.`);
 }
 
 /** Returns the machine of this process. `command` starts Conch with the Node and the launcher of this process. */
 export function thisMachine(dataDir: string): ServiceWorld {
-  const named = process.env['XDG_CONFIG_HOME'] ?? '';
-  const config = isAbsolute(named) ? named : join(homedir(), '.config');
+  const configHome = process.env['XDG_CONFIG_HOME'] ?? '';
+  const config = isAbsolute(configHome) ? configHome : join(homedir(), '.config');
   return {
     uid: process.getuid?.() ?? -1,
     command: [process.execPath, process.argv[1] ?? '', 'start'],

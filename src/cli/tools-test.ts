@@ -85,10 +85,10 @@ function objectIn(text: string): object | null {
   return typeof value === 'object' && !Array.isArray(value) ? value : null;
 }
 
-function unknown(what: string, id: string, known: readonly { readonly id: string }[]): ToolTestResult {
-  const ids = known.map((each) => each.id);
+function unknown(kind: string, id: string, entries: readonly { readonly id: string }[]): ToolTestResult {
+  const ids = entries.map((each) => each.id);
   return {
     ok: false,
-    message: `There is no ${what} ${quoted(id)} in the configuration.${didYouMean(id, ids)} There are: ${ids.join(', ')}.`,
+    message: `There is no ${kind} ${quoted(id)} in the configuration.${didYouMean(id, ids)} There are: ${ids.join(', ')}.`,
   };
 }

@@ -177,8 +177,8 @@ export const stepsOf = (
   type: keyof NonNullable<Config['runs']>,
 ): number | undefined => {
   const { runs, backend } = config.agents.find(({ id }) => id === seat.agent) ?? {};
-  const asked = type === 'conversational' && backend?.kind === 'llm' ? backend.maxSteps : undefined;
-  return channelIn(config, seat.channel)?.runs?.[type] ?? runs?.[type] ?? asked ?? config.runs?.[type];
+  const modelSteps = type === 'conversational' && backend?.kind === 'llm' ? backend.maxSteps : undefined;
+  return channelIn(config, seat.channel)?.runs?.[type] ?? runs?.[type] ?? modelSteps ?? config.runs?.[type];
 };
 
 /** Returns the settings of reviews in a channel; the defaults for a channel without such settings. */

@@ -8,7 +8,7 @@ export type Problem = {
 };
 
 /** A problem before its line is looked up. */
-export type Found = {
+export type PathProblem = {
   readonly path: readonly PropertyKey[];
   readonly message: string;
   /**
@@ -19,11 +19,11 @@ export type Found = {
 };
 
 /** Reports a problem: its path below the checked value, the message, and the weight. */
-export type Tell = (path: Found['path'], message: string, weight?: Found['weight']) => void;
+export type Tell = (path: PathProblem['path'], message: string, weight?: PathProblem['weight']) => void;
 
 /** Returns a function that reports problems of one part of the checked value. `place`: the path of that part. */
 export const below =
-  (tell: Tell, ...place: Found['path']): Tell =>
+  (tell: Tell, ...place: PathProblem['path']): Tell =>
   (path, message, weight) =>
     tell([...place, ...path], message, weight);
 

@@ -1,15 +1,15 @@
 import type { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
-import type { Found } from './error.ts';
+import type { PathProblem } from './error.ts';
 import { configJsonSchema, turnKeys } from './schema.ts';
 import type { JsonNode } from './schema.ts';
 import { withoutSecrets } from './secret.ts';
 import type { Secret } from './secret.ts';
 
 /** Explains in words what the schema refuses, each problem with its path. */
-export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly Found[] => {
+export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly PathProblem[] => {
   const root = configJsonSchema();
-  return error.issues.flatMap((issue): readonly Found[] =>
+  return error.issues.flatMap((issue): readonly PathProblem[] =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map((key) => ({ path: [...issue.path, key], message: unknown(key, issue, root) }))
       : [{ path: issue.path, message: messageOf(issue, secrets) }],
@@ -17,7 +17,7 @@ export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly
 };
 
 const messageOf = (issue: z.core.$ZodIssue, secrets: readonly Secret[]): string => {
-  const got = shown(issue.input, secrets);
+  const got = gotWords(issue.input, secrets);
   if (!issue.message.startsWith('Invalid') && !issue.message.startsWith('Too')) return `${issue.message}${got}`;
   if (issue.code === 'invalid_type' && issue.input === undefined) return 'This key is missing: add it';
   if (issue.code === 'invalid_type') return `Expected ${TYPES[issue.expected] ?? issue.expected}${got}`;
@@ -53,7 +53,7 @@ const alternatives = (values: readonly unknown[]): string => {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 };
 
-const shown = (input: unknown, secrets: readonly Secret[]): string => {
+const gotWords = (input: unknown, secrets: readonly Secret[]): string => {
   const text = JSON.stringify(input, (_, part: unknown) =>
     typeof part === 'string' ? withoutSecrets(part, secrets) : part,
   );
@@ -72,12 +72,12 @@ const unknown = (key: string, { path, input }: z.core.$ZodIssue, root: JsonNode)
   if (variable !== null)
     return `Tokens and secrets of a platform do not belong in this file: put ${variable} into the environment or .env`;
   const nodes = nodesAt(root, path, input);
-  const known = nodes.flatMap((node) => Object.keys(node.properties ?? {}));
+  const keys = nodes.flatMap((node) => Object.keys(node.properties ?? {}));
   const home = nodes.flatMap((node) => homesIn(node, key))[0] ?? (key in turnKeys ? 'turnConfig' : undefined);
   if (home !== undefined) return `Unknown key here: it belongs in "${home}"`;
   if (root.properties?.[key] !== undefined) return `Unknown key here: it belongs at the top level of the file`;
-  const near = nearest(key, known);
-  return near === null ? `Unknown key; known are ${known.join(', ')}` : `Unknown key: did you mean "${near}"?`;
+  const near = nearest(key, keys);
+  return near === null ? `Unknown key; known are ${keys.join(', ')}` : `Unknown key: did you mean "${near}"?`;
 };
 
 const variableFor = (key: string, [first, adapter]: readonly PropertyKey[]): string | null => {

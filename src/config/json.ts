@@ -60,7 +60,7 @@ class Survey {
   readonly problems: Problem[] = [];
   readonly #text: string;
   readonly #open: { readonly isObject: boolean; readonly keys: Set<string> }[] = [];
-  #fault: { readonly found: string; readonly column: number } | null = null;
+  #fault: { readonly token: string; readonly column: number } | null = null;
   /** The line of the text that is being read, from 1. */
   line = 1;
 
@@ -70,7 +70,7 @@ class Survey {
 
   /** Throws a `SyntaxError` if an unexpected token was found. */
   end(): void {
-    if (this.#fault !== null) this.#expected('JSON');
+    if (this.#fault !== null) this.#throwExpected('JSON');
   }
 
   readonly visitor: JSONVisitor = {
@@ -110,18 +110,18 @@ class Survey {
       this.line = at.line + 1;
       // One character: what follows can be a secret.
       const [first] = this.#text.slice(offset, offset + 2);
-      const found = first === undefined ? 'the end of the file' : JSON.stringify(first);
-      this.#fault = { found, column: at.column + 1 };
+      const token = first === undefined ? 'the end of the file' : JSON.stringify(first);
+      this.#fault = { token, column: at.column + 1 };
     }
     if (code === 'InvalidCharacter')
       throw new SyntaxError('A text contains a tab or a control character: write it as \\t or \\u001f');
     const isObject = this.#open.at(-1)?.isObject === true;
     const expected = code === 'CommaExpected' ? `a comma or "${isObject ? '}' : ']'}"` : EXPECTED[code];
-    if (expected !== undefined) this.#expected(expected);
+    if (expected !== undefined) this.#throwExpected(expected);
   }
 
-  #expected(what: string): never {
-    throw new SyntaxError(`Expected ${what}, found ${this.#fault?.found} (column ${this.#fault?.column})`);
+  #throwExpected(expected: string): never {
+    throw new SyntaxError(`Expected ${expected}, found ${this.#fault?.token} (column ${this.#fault?.column})`);
   }
 }
 

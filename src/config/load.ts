@@ -9,7 +9,7 @@ import type { Config } from './config.ts';
 import { openToAll, readEnvironment } from './environment.ts';
 import type { Environment } from './environment.ts';
 import { ConfigError, lineText, pathText } from './error.ts';
-import type { Found, Problem, Tell } from './error.ts';
+import type { PathProblem, Problem, Tell } from './error.ts';
 import { explain } from './explain.ts';
 import { readJson } from './json.ts';
 import { checkParts } from './parts.ts';
@@ -33,8 +33,8 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
   const filled = fillReferences(json.value, environment.env);
   const secrets = [...environment.secrets, ...filled.secrets, ...filled.written];
   const checked = check(filled, { world, environment, secrets, purpose });
-  const all = checked.found.map(({ weight, ...found }) => ({ ...placed(found, json.lineOf), weight }));
-  const isGrave = ({ weight }: { readonly weight: Found['weight'] | undefined }) =>
+  const all = checked.problems.map(({ weight, ...problem }) => ({ ...placed(problem, json.lineOf), weight }));
+  const isGrave = ({ weight }: { readonly weight: PathProblem['weight'] | undefined }) =>
     weight === undefined || (weight === 'absent' && purpose === 'check');
   const isDemo = checked.file?.agents === undefined;
   const around = isDemo ? environment.demoProblems : [];
@@ -54,7 +54,7 @@ export const loadConfig = (world: World, purpose: Purpose = 'start'): Config => 
 export const loadConfigFrom = (world: World, path: string): Config =>
   loadConfig({ ...world, env: { ...world.env, CONCH_CONFIG: path } });
 
-const placed = (problem: Found, lineOf: (path: readonly PropertyKey[]) => number): Problem => ({
+const placed = (problem: PathProblem, lineOf: (path: readonly PropertyKey[]) => number): Problem => ({
   path: pathText(problem.path),
   line: lineOf(problem.path),
   message: problem.message,
@@ -70,12 +70,12 @@ type Around = {
 const check = (
   filled: Filled,
   around: Around,
-): { readonly file: ConfigFile | null; readonly found: readonly Found[] } => {
+): { readonly file: ConfigFile | null; readonly problems: readonly PathProblem[] } => {
   const { world, environment, secrets, purpose } = around;
   const parsed = fileSchema.safeParse(filled.value, { reportInput: true });
   const file = parsed.success ? parsed.data : null;
-  const others: Found[] = parsed.success ? [] : [...explain(parsed.error, secrets)];
-  const tell: Tell = (path, message, weight) => others.push({ path, message, weight });
+  const problemsHere: PathProblem[] = parsed.success ? [] : [...explain(parsed.error, secrets)];
+  const tell: Tell = (path, message, weight) => problemsHere.push({ path, message, weight });
   const draft = draftOf(filled.value);
   const machine = { env: environment.env, world, purpose };
   crossCheck(draft, tell);
@@ -84,8 +84,8 @@ const check = (
   checkRules(draft, tell);
   if (file !== null) checkFile(file, around, tell);
   const unfilled = new Set(filled.problems.map((problem) => pathText(problem.path)));
-  const found = [...filled.problems, ...others.filter((problem) => !unfilled.has(pathText(problem.path)))];
-  return { file, found: [...found, ...filled.tokens] };
+  const problems = [...filled.problems, ...problemsHere.filter((problem) => !unfilled.has(pathText(problem.path)))];
+  return { file, problems: [...problems, ...filled.tokens] };
 };
 
 /** Runs the checks that need a file which the schema accepts. */
@@ -99,14 +99,14 @@ const checkFile = (file: ConfigFile, { world, environment, purpose }: Around, te
 };
 
 const findFile = (world: World, env: Env): { readonly path: string; readonly reading: FileReading } | null => {
-  const named = env['CONCH_CONFIG'];
-  const path = resolve(world.cwd, named ?? 'turnConfig.json');
+  const configName = env['CONCH_CONFIG'];
+  const path = resolve(world.cwd, configName ?? 'turnConfig.json');
   const reading = readIn(world, path);
   if (reading !== null) return { path, reading };
-  if (named === undefined) return null;
+  if (configName === undefined) return null;
   const message = `There is no file ${path}: correct CONCH_CONFIG, or unset it to use turnConfig.json or the demo`;
   throw new ConfigError(path, [{ path: 'CONCH_CONFIG', line: null, message }]);
 };
 
 const inOrder = <Placed extends Problem>(problems: readonly Placed[]): readonly Placed[] =>
-  problems.toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0));
+  problems.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));

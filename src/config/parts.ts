@@ -35,7 +35,7 @@ type Wanting = {
 
 /** Returns the parts that a configuration needs, each once. */
 export function neededParts({ agents = [], channels = [], crews, store }: Wanting): readonly NeededPart[] {
-  const found = [
+  const needs = [
     ...channels.map(({ id }, index) => ({ part: PLATFORMS[id.split(':')[0] ?? ''], path: ['channels', index, 'id'] })),
     ...agents.map(({ backend }, index) => ({ part: BACKENDS[backend.kind], path: ['agents', index, 'backend'] })),
     ...crews.flatMap(({ backend, tickets, merge }, index) => [
@@ -45,7 +45,7 @@ export function neededParts({ agents = [], channels = [], crews, store }: Wantin
     ...(store === undefined ? [] : [{ part: 'postgres', path: ['store'] } as const]),
   ];
   return PART_NAMES.flatMap((part) => {
-    const first = found.find((each) => each.part === part);
+    const first = needs.find((each) => each.part === part);
     return first === undefined ? [] : [{ part, path: first.path }];
   });
 }
@@ -94,6 +94,6 @@ function withMajor(name: string, manifest: string): string {
 export function missingPartText(error: unknown): string | null {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'ERR_MODULE_NOT_FOUND') return null;
   const name = /Cannot find package '([^']+)'/.exec(error.message)?.[1] ?? '';
-  const part = PART_NAMES.find((each) => PARTS[each].packages.some((known) => known === name));
+  const part = PART_NAMES.find((each) => PARTS[each].packages.some((packageName) => packageName === name));
   return part === undefined ? null : `${missingText(part, [name])} Then: ${conchCommand('doctor')}`;
 }

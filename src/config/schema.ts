@@ -807,11 +807,11 @@ export type JsonNode = {
 };
 
 /** The JSON Schema of `turnConfig.json`, as people write that file. */
-export const configJsonSchema = (): JsonNode => (made ??= makeSchema());
+export const configJsonSchema = (): JsonNode => (cachedSchema ??= makeSchema());
 
 /** The content of `turnConfig.schema.json`, before formatting. */
 export const jsonSchemaText = (): string =>
   `${JSON.stringify({ title: 'turnConfig.json', ...configJsonSchema() }, null, 2)}\n`;
 
-let made: JsonNode | null = null;
+let cachedSchema: JsonNode | null = null;
 const makeSchema = () => z.toJSONSchema(fileSchema, { io: 'input', target: 'draft-07' }) as JsonNode;

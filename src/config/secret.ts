@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { isSecretName, passwordIn } from '../lib/unsafe-variables.ts';
-import type { Found } from './error.ts';
+import type { PathProblem } from './error.ts';
 import type { Env } from './world.ts';
 
 /** A secret value. It prints as `[secret]`; only `reveal` returns it. */
@@ -40,8 +40,8 @@ const secretsIn = (text: string): readonly string[] =>
 export const withoutSecrets = (text: string, secrets: readonly Secret[]): string => {
   const values = secrets.map((secret) => secret.reveal()).filter((value) => value.length >= 6);
   // The longest first: a secret may be a part of another one.
-  values.sort((one, other) => other.length - one.length);
-  return values.reduce((shown, value) => shown.replaceAll(value, '[secret]'), text);
+  values.sort((a, b) => b.length - a.length);
+  return values.reduce((redacted, value) => redacted.replaceAll(value, '[secret]'), text);
 };
 
 /** Where a text stands in the file: its path, and the list element before the text. */
@@ -55,13 +55,13 @@ type TextPlace = { readonly path: readonly PropertyKey[]; readonly before: unkno
 const writtenSecrets = (text: string, { path, before }: TextPlace): readonly string[] => {
   const written = text.replaceAll(/\$\{[^{}]*\}/g, '');
   const option = /^--?([\w-]+)=(.*)$/s.exec(written);
-  const given = isSecretPlace({ path, before })
+  const candidates = isSecretPlace({ path, before })
     ? [written.replace(SCHEME, '')]
     : option !== null && isSecretName(option[1] ?? '')
       ? [option[2] ?? '']
       : [];
   const isSecret = path.at(-1) === 'clientSecret' ? () => true : isKeyField(path) ? looksKey : looksSecret;
-  const certain = given.filter(isSecret);
+  const certain = candidates.filter(isSecret);
   const password = passwordIn(written) ?? '';
   return [...new Set([...secretsIn(text), ...certain, password, ...queryKeys(written)])].filter((each) => each !== '');
 };
@@ -119,7 +119,12 @@ export type Filled = ReturnType<typeof fillReferences>;
 export const fillReferences = (value: unknown, env: Env) => {
   // `secrets`: values of variables with secret names, and of variables that fill a field for a secret. `written`:
   // secrets in the file. `tokens`: a warning for each text with a written secret.
-  const found = { problems: [] as Found[], secrets: [] as Secret[], written: [] as Secret[], tokens: [] as Found[] };
+  const results = {
+    problems: [] as PathProblem[],
+    secrets: [] as Secret[],
+    written: [] as Secret[],
+    tokens: [] as PathProblem[],
+  };
   const fill = (part: unknown, path: readonly PropertyKey[], before: unknown = null): unknown => {
     if (typeof part === 'string') return text(part, path, before);
     if (Array.isArray(part)) {
@@ -130,21 +135,22 @@ export const fillReferences = (value: unknown, env: Env) => {
   };
   const text = (part: string, path: readonly PropertyKey[], before: unknown): string => {
     const written = writtenSecrets(part, { path, before }).map((token) => new Secret(token));
-    found.written.push(...written);
-    if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
+    results.written.push(...written);
+    if (written.length > 0) results.tokens.push({ path, weight: 'unwise', message: WRITTEN });
     // A variable without a secret name is secret if it fills a field for a secret. Exceptions: a value that is a
     // placeholder; outside of key fields, also a value that looks like a setting.
     const isWhole = isSecretPlace({ path, before }) && /^\$\{[^{}]*\}$/.test(part.replace(SCHEME, ''));
     const mayBeSecret = isKeyField(path) ? isNoPlaceholder : isNoSetting;
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {
       if (escape !== '') return whole.slice(1);
-      const known = Object.hasOwn(env, name) ? env[name] : undefined;
-      if (known === undefined) found.problems.push({ path, message: missing(name) });
-      else if (isSecretName(name) || (isWhole && mayBeSecret(known))) found.secrets.push(new Secret(known, name));
-      return known ?? whole;
+      const variableValue = Object.hasOwn(env, name) ? env[name] : undefined;
+      if (variableValue === undefined) results.problems.push({ path, message: missing(name) });
+      else if (isSecretName(name) || (isWhole && mayBeSecret(variableValue)))
+        results.secrets.push(new Secret(variableValue, name));
+      return variableValue ?? whole;
     });
   };
-  return { value: fill(value, []), ...found };
+  return { value: fill(value, []), ...results };
 };
 
 const WRITTEN = 'A secret is written here in clear text: move it to .env and write ${NAME} instead';

@@ -45,19 +45,19 @@ const LOOK_MS = 400;
  * mounted files and replaced folders.
  */
 export const watchConfig = ({ read, text, load, onChange, onInvalid, timers }: Watched): Timer => {
-  let [known, last] = [text, text];
+  let [loadedText, last] = [text, text];
   let isOver = false;
   const look = async (): Promise<void> => {
     const now = read();
     const isSettled = now === last;
     last = now;
-    if (isSettled && now !== known) {
-      known = now;
-      await take();
+    if (isSettled && now !== loadedText) {
+      loadedText = now;
+      await reload();
     }
     if (!isOver) timer = timers.after(LOOK_MS, () => void look());
   };
-  const take = async (): Promise<void> => {
+  const reload = async (): Promise<void> => {
     let config: Config;
     try {
       config = load();

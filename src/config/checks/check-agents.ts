@@ -70,7 +70,7 @@ const KEPT: Readonly<
 /** By profile: what its agents do without an approval, as the predicate of a sentence. */
 export const ACTS_UNASKED = { kimi: 'writes files of a Git repository without asking' } as const;
 
-const unaskedBy: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));
+const unaskedActs: ReadonlyMap<string, string> = new Map(Object.entries(ACTS_UNASKED));
 
 const checkAsking = (
   { backend: { started }, trusted = false }: Pick<AgentDraft, 'backend' | 'trusted'>,
@@ -81,19 +81,19 @@ const checkAsking = (
   const { profile, args, env, set } = started;
   const { variables = [], switches = [] } = KEPT[profile] ?? {};
   const instead = `remove it, or use the profile "generic", which does not promise to ask`;
-  const check = (given: string, path: readonly PropertyKey[]) => {
-    if (variables.includes(given)) tell(path, `Conch sets ${given} itself, so that ${profile} asks: ${instead}`);
-    if (switches.includes(given.split('=')[0] ?? '')) tell(path, `With ${given} ${profile} would not ask: ${instead}`);
+  const check = (word: string, path: readonly PropertyKey[]) => {
+    if (variables.includes(word)) tell(path, `Conch sets ${word} itself, so that ${profile} asks: ${instead}`);
+    if (switches.includes(word.split('=')[0] ?? '')) tell(path, `With ${word} ${profile} would not ask: ${instead}`);
   };
   for (const name of Object.keys(set)) check(name, ['set', name]);
   for (const [index, name] of env.entries()) check(name, ['env', index]);
-  for (const [index, given] of args.entries()) check(given, ['args', index]);
-  const words = unaskedBy.get(profile);
+  for (const [index, arg] of args.entries()) check(arg, ['args', index]);
+  const words = unaskedActs.get(profile);
   if (words === undefined) return;
-  const what = `${profile} ${words}, and cannot be made to ask`;
+  const problem = `${profile} ${words}, and cannot be made to ask`;
   const message = trusted
-    ? `${what}: Conch starts it because "trusted" is true`
-    : `${what}: Conch does not start it. Set "trusted": true at this ${owner} to use it anyway, or choose another program`;
+    ? `${problem}: Conch starts it because "trusted" is true`
+    : `${problem}: Conch does not start it. Set "trusted": true at this ${owner} to use it anyway, or choose another program`;
   tell([], message, 'unwise');
 };
 

@@ -94,8 +94,8 @@ const checkDoor = ({ host, tlsCert, tlsKey, behindProxy }: Remote, world: World,
 };
 
 const checkCertificate = (tlsCert: string, tlsKey: string, world: World, tell: Tell): void => {
-  const cert = pem(tlsCert, world, (text) => new X509Certificate(text));
-  const key = pem(tlsKey, world, createPrivateKey);
+  const cert = readPem(tlsCert, world, (text) => new X509Certificate(text));
+  const key = readPem(tlsKey, world, createPrivateKey);
   if (typeof cert === 'string') tell(['tlsCert'], `${cert}: give the path of a certificate chain in PEM format`);
   if (typeof key === 'string')
     tell(['tlsKey'], `${key}: give the path of a private key in PEM format, without a password`);
@@ -103,12 +103,12 @@ const checkCertificate = (tlsCert: string, tlsKey: string, world: World, tell: T
   tell(['tlsKey'], 'This key does not belong to the certificate in tlsCert: give the path of its private key');
 };
 
-const pem = <Read>(path: string, world: World, read: (text: string) => Read): Read | string => {
+const readPem = <Read>(path: string, world: World, parse: (text: string) => Read): Read | string => {
   const place = resolve(world.cwd, path);
   const reading = readOrNull(world, place);
   if (reading === null) return `There is no file ${place} that can be read`;
   try {
-    return read(reading);
+    return parse(reading);
   } catch {
     return `${place} is not in the expected format`;
   }
@@ -146,11 +146,12 @@ const SHAPES = {
 const checkOperators = (file: ConfigFile, tell: Tell): void => {
   const isSomewhere = has(file, 'discord', 'slack');
   for (const list of ['users', 'roles'] as const) {
-    const other = list === 'users' ? 'roles' : 'users';
+    const otherList = list === 'users' ? 'roles' : 'users';
     const how = list === 'users' ? '/whoami shows people theirs' : 'the platform shows it to its administrators';
     for (const [index, id] of file.operators[list].entries()) {
       if (DISCORD_ID.test(id) || SHAPES[list].slack.test(id) || id.startsWith('console:')) continue;
-      if (SHAPES[other].slack.test(id)) tell([list, index], `"${id}" belongs in operators.${other}: move it there`);
+      if (SHAPES[otherList].slack.test(id))
+        tell([list, index], `"${id}" belongs in operators.${otherList}: move it there`);
       else if (isSomewhere || !/^[\w-]+$/.test(id))
         tell([list, index], `Expected an id such as ${SHAPES[list].example}, not a name, got "${id}": ${how}`);
     }

@@ -47,32 +47,32 @@ const LISTS = ['allow', 'ask', 'deny', ...LABEL_LISTS] as const;
 /** Ids of the configured servers. `isSure`: rules can mean no other servers. */
 type Servers = { readonly ids: readonly string[]; readonly isSure: boolean };
 
-const checkServersOf = (given: ToolLists, { ids, isSure }: Servers, tell: Tell): void => {
+const checkServersOf = (lists: ToolLists, { ids, isSure }: Servers, tell: Tell): void => {
   for (const list of LISTS)
-    for (const [index, text] of (given[list] ?? []).entries()) {
-      const read = parseRule(withoutMark(text));
-      if (!read.ok || read.rule.covers.by !== 'mcp') continue;
-      const { covers, tool } = read.rule;
+    for (const [index, text] of (lists[list] ?? []).entries()) {
+      const parsed = parseRule(withoutMark(text));
+      if (!parsed.ok || parsed.rule.covers.by !== 'mcp') continue;
+      const { covers, tool } = parsed.rule;
       const server = tool.split('__')[1] ?? '';
       const near = nearest(server, ids);
       if (ids.some((id) => covers.server(id)) || (near === null && !isSure)) continue;
-      const known = ids.length === 0 ? 'there are none' : `known are ${ids.join(', ')}`;
-      const what = near === null ? `; ${known}` : `: did you mean "${near}"?`;
-      tell([list, index], `This rule never matches: there is no server "${server}" under "mcp"${what}`, 'unwise');
+      const knownIds = ids.length === 0 ? 'there are none' : `known are ${ids.join(', ')}`;
+      const hint = near === null ? `; ${knownIds}` : `: did you mean "${near}"?`;
+      tell([list, index], `This rule never matches: there is no server "${server}" under "mcp"${hint}`, 'unwise');
     }
 };
 
 type Server = z.output<typeof serverSchema>;
 
-const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
+const KINDS_WITH_SERVERS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
 
 /** Checks the tool servers and their ids. Of a server that the schema refuses, only the id is checked. */
 export const checkServers = (draft: Draft, around: Around, tell: Tell): void => {
   const { mcp } = draft;
   const agents = agentsAndCrews(draft);
-  for (const [id, given] of Object.entries(mcp)) {
+  for (const [id, value] of Object.entries(mcp)) {
     const at = below(tell, 'mcp', id);
-    const server = serverSchema.safeParse(given).data;
+    const server = serverSchema.safeParse(value).data;
     if (!/^[a-z][a-z0-9-]{0,30}$/.test(id)) at([], badId(id));
     if (server?.url !== undefined) checkAddress(server, server.url, at);
     else if (server?.command !== undefined) checkLocal(server, server.command, around, at);
@@ -80,7 +80,7 @@ export const checkServers = (draft: Draft, around: Around, tell: Tell): void => 
   }
   if (Object.keys(mcp).length === 0 || agents.length === 0) return;
   const message = 'No agent uses these servers: only agents of kind "llm", "acp" or "remote" get their tools';
-  if (!agents.some(({ backend }) => GIVEN_TOOLS.has(backend.kind))) tell(['mcp'], message, 'unwise');
+  if (!agents.some(({ backend }) => KINDS_WITH_SERVERS.has(backend.kind))) tell(['mcp'], message, 'unwise');
 };
 
 const badId = (id: string): string =>
@@ -105,8 +105,8 @@ const checkAddress = ({ command, args, cwd, env, headers, oauth }: Server, url: 
   if (isReadable(url)) tell(['url'], 'Data would be sent unencrypted: use "https://" or a tunnel');
   if (username !== '' || password !== '')
     tell(['url'], 'The address must not contain a user name or password: use a header "Authorization"');
-  const given = { args: args.length > 0, cwd: cwd !== undefined, env: Object.keys(env).length > 0 };
-  checkMisplaced(given, '`command`', tell);
+  const programKeys = { args: args.length > 0, cwd: cwd !== undefined, env: Object.keys(env).length > 0 };
+  checkMisplaced(programKeys, '`command`', tell);
   for (const [name, value] of Object.entries(headers))
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) tell(['headers', name], 'Expected the name of a header');
     else if (!/^[\t\x20-\x7E\x80-\xFF]*$/.test(value))
@@ -137,7 +137,7 @@ const checkLogin = (oauth: NonNullable<Server['oauth']>, headers: Server['header
     tell(['oauth', 'issuer'], 'Data would be sent unencrypted: use "https://"');
 };
 
-const checkMisplaced = (given: Readonly<Record<string, boolean>>, goesWith: string, tell: Tell): void => {
-  for (const [key, isGiven] of Object.entries(given))
-    if (isGiven) tell([key], `This key requires ${goesWith}, which this server does not have: remove it`);
+const checkMisplaced = (presence: Readonly<Record<string, boolean>>, goesWith: string, tell: Tell): void => {
+  for (const [key, isPresent] of Object.entries(presence))
+    if (isPresent) tell([key], `This key requires ${goesWith}, which this server does not have: remove it`);
 };

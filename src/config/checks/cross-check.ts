@@ -60,10 +60,10 @@ const checkCrews = (
     const ids = channels.map(({ id }) => id);
     if (typeof channel === 'string' && !ids.includes(channel))
       tell(['crews', index, 'channel'], `"${channel}" is not the id of a channel${meantOr(channel, ids)}`);
-    const same = crews.findIndex((other) => typeof channel === 'string' && other.channel === channel);
+    const same = crews.findIndex((crew) => typeof channel === 'string' && crew.channel === channel);
     if (same !== -1 && same !== index)
       tell(['crews', index, 'channel'], `crews[${same}] has this channel already: give each crew a channel of its own`);
-    const first = crews.findIndex((other) => typeof repo === 'string' && other.repo === repo);
+    const first = crews.findIndex((crew) => typeof repo === 'string' && crew.repo === repo);
     if (first !== -1 && first !== index)
       tell(['crews', index, 'repo'], `crews[${first}] works in "${repo}" already: a repository has one crew`);
   }
@@ -78,16 +78,16 @@ const checkIds = (entries: readonly { readonly id?: Id }[], list: string, tell: 
   const first = new Map<string, number>();
   for (const [index, { id }] of entries.entries()) {
     if (typeof id !== 'string') continue;
-    const known = first.get(id.toLowerCase());
-    if (known === undefined) first.set(id.toLowerCase(), index);
-    else tell([list, index, 'id'], `"${id}" is the id of ${list}[${known}] already: choose another id`);
+    const firstIndex = first.get(id.toLowerCase());
+    if (firstIndex === undefined) first.set(id.toLowerCase(), index);
+    else tell([list, index, 'id'], `"${id}" is the id of ${list}[${firstIndex}] already: choose another id`);
   }
 };
 
 const checkNames = (agents: readonly AgentDraft[], tell: Tell): void => {
   for (const [index, { name }] of agents.entries()) {
     const first = agents.findIndex(
-      (other, at) => at !== index && (same(other.id, name) || (at < index && same(other.name, name))),
+      (agent, at) => at !== index && (equalIds(agent.id, name) || (at < index && equalIds(agent.name, name))),
     );
     const message = `agents[${first}] is called "${name}" too: people could address neither, give it another`;
     if (first !== -1) tell(['agents', index, 'name'], message);
@@ -98,7 +98,7 @@ const checkPlace = ({ id }: ChannelDraft, consoleOff: boolean, tell: Tell): void
   const adapter = id?.match(/^([a-z]+):/)?.[1];
   const shape = SHAPES[adapter ?? ''];
   if (typeof id !== 'string' || adapter === undefined) return;
-  if (!ADAPTERS.some((known) => known === adapter))
+  if (!ADAPTERS.some((name) => name === adapter))
     tell(['id'], `There is no adapter "${adapter}"${meantOr(adapter, ADAPTERS)}`);
   else if (shape?.is.test(id) === false) tell(['id'], shape.message);
   else if (adapter === 'console' && consoleOff)
@@ -135,12 +135,12 @@ const settingOf = <Key extends keyof TurnConfigDraft>({ channel, general }: Site
 
 const checkRole = (site: Site, role: (typeof ROLES)[number], tell: Tell, at: Tell): void => {
   const { channel } = site;
-  const named = settingOf(site, role);
-  if (typeof named !== 'string' || channel.agents.includes(named)) return;
+  const agent = settingOf(site, role);
+  if (typeof agent !== 'string' || channel.agents.includes(agent)) return;
   if (channel[role] !== undefined)
-    return at([role], `"${named}" is not an agent of this channel${meantOr(named, channel.agents)}`);
+    return at([role], `"${agent}" is not an agent of this channel${meantOr(agent, channel.agents)}`);
   const where = channel.id ?? 'the channel';
-  const message = `"${named}" is not an agent of ${where}: give it a seat there, or set ${role} of that channel to null`;
+  const message = `"${agent}" is not an agent of ${where}: give it a seat there, or set ${role} of that channel to null`;
   tell(['turnConfig', role], message);
 };
 
@@ -149,16 +149,16 @@ const checkFacilitator = (site: Site, tell: Tell, at: Tell): void => {
   const isMissing =
     (channel.order ?? general.order) === 'facilitator' && typeof settingOf(site, 'facilitator') !== 'string';
   const where = channel.id ?? 'the channel';
-  const tellIt = channel.order === undefined ? below(tell, 'turnConfig') : at;
-  if (isMissing) tellIt(['order'], `"facilitator" needs the key facilitator, with the id of an agent of ${where}`);
+  const report = channel.order === undefined ? below(tell, 'turnConfig') : at;
+  if (isMissing) report(['order'], `"facilitator" needs the key facilitator, with the id of an agent of ${where}`);
 };
 
 const checkReview = ({ channel, general }: Site, tell: Tell): void => {
   const { review, agents, id = 'the channel' } = channel;
   for (const role of ['primary', 'reviewer', 'fallback'] as const) {
-    const named = review?.[role];
-    if (typeof named === 'string' && !agents.includes(named))
-      tell(['review', role], `"${named}" is not an agent of this channel${meantOr(named, agents)}`);
+    const agent = review?.[role];
+    if (typeof agent === 'string' && !agents.includes(agent))
+      tell(['review', role], `"${agent}" is not an agent of this channel${meantOr(agent, agents)}`);
   }
   if (typeof review?.primary === 'string' && review.primary === review.reviewer)
     tell(['review', 'reviewer'], 'One agent cannot review its own work: name two agents');
@@ -206,7 +206,7 @@ const RELATIONS: readonly {
 ];
 
 const checkTimes = (general: TurnConfigDraft, own: TurnConfigDraft | ChannelDraft, tell: Tell): void => {
-  const times = { ...turnConfigSchema.parse({}), ...given(general), ...given(own) };
+  const times = { ...turnConfigSchema.parse({}), ...definedTimes(general), ...definedTimes(own) };
   const endsSilent = own.autoDetectTurnEnd ?? general.autoDetectTurnEnd ?? false;
   const isChannel = 'agents' in own;
   for (const { keys, fault } of RELATIONS) {
@@ -215,7 +215,7 @@ const checkTimes = (general: TurnConfigDraft, own: TurnConfigDraft | ChannelDraf
   }
 };
 
-const given = (draft: TurnConfigDraft): Partial<Times> =>
+const definedTimes = (draft: TurnConfigDraft): Partial<Times> =>
   Object.fromEntries(TIME_KEYS.map((key) => [key, draft[key]]).filter(([, value]) => value !== undefined));
 
 /** By kind of announcement: names that a template can use besides the names in its built-in text. */
@@ -225,10 +225,11 @@ const checkWording = (kind: string, wording: unknown, tell: Tell): void => {
   const builtIn = Object.entries(ANNOUNCEMENTS).find(([each]) => each === kind)?.[1].text;
   if (builtIn === undefined || typeof wording !== 'string') return;
   const names = [...new Set([...namesIn(builtIn), ...(MORE_NAMES[kind] ?? [])])];
-  const known = names.length === 0 ? 'this announcement has no values' : `known are ${names.map(braced).join(', ')}`;
+  const knownNames =
+    names.length === 0 ? 'this announcement has no values' : `known are ${names.map(braced).join(', ')}`;
   for (const name of namesIn(wording).filter((each) => !names.includes(each))) {
     const meant = nearest(name.trim(), names);
-    const hint = meant === null ? `; ${known}` : `: did you mean ${braced(meant)}?`;
+    const hint = meant === null ? `; ${knownNames}` : `: did you mean ${braced(meant)}?`;
     tell(['announcements', kind], `${braced(name)} is not a value of this announcement${hint}`);
   }
 };
@@ -238,8 +239,8 @@ const namesIn = (wording: string): readonly string[] =>
 
 const braced = (name: string): string => `{${name}}`;
 
-const same = (one: Id, other: Id): boolean =>
-  typeof one === 'string' && typeof other === 'string' && one.toLowerCase() === other.toLowerCase();
+const equalIds = (a: Id, b: Id): boolean =>
+  typeof a === 'string' && typeof b === 'string' && a.toLowerCase() === b.toLowerCase();
 
 const meantOr = (word: string, agents: readonly Id[]): string => {
   const names = agents.filter((agent) => typeof agent === 'string');

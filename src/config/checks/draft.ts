@@ -31,7 +31,9 @@ const lists = z
     default: z.enum(VERDICTS).optional().catch(undefined),
     members: z.enum(MEMBERS).optional().catch(undefined),
   })
-  .transform((given): ToolLists => Object.fromEntries(Object.entries(given).filter(([, each]) => each !== undefined)))
+  .transform((parsedLists): ToolLists =>
+    Object.fromEntries(Object.entries(parsedLists).filter(([, each]) => each !== undefined)),
+  )
   .nullable()
   .catch(null);
 
@@ -47,18 +49,18 @@ const started = z
   .nullable()
   .catch(null);
 
-const backend = z.unknown().transform((given) => ({
-  kind: z.object({ kind: z.string() }).safeParse(given).data?.kind ?? '',
+const backend = z.unknown().transform((value) => ({
+  kind: z.object({ kind: z.string() }).safeParse(value).data?.kind ?? '',
   /** The backend; `null` when the schema refuses it. */
-  whole: backendSchema.safeParse(given).data ?? null,
-  started: started.parse(given),
+  whole: backendSchema.safeParse(value).data ?? null,
+  started: started.parse(value),
 }));
 
 const worker = {
   id: text,
   tools: lists,
   trusted: flag,
-  backend: backend.optional().transform((given) => given ?? backend.parse(undefined)),
+  backend: backend.optional().transform((value) => value ?? backend.parse(undefined)),
 };
 
 const agent = lenient({
