@@ -9,11 +9,11 @@ const STORED_AS = 'conch-page';
 let key = takeKey();
 let wasRefused = false;
 /** The page's session secret in memory, for a browser that stores nothing. There a reload needs another link. */
-let kept = stored(STORED_AS) ?? '';
+let secretInMemory = stored(STORED_AS) ?? '';
 
 /** Returns the page's session secret, which the server needs besides the cookie. Empty without a session. */
 export function pagePart(): string {
-  return stored(STORED_AS) ?? kept;
+  return stored(STORED_AS) ?? secretInMemory;
 }
 
 /**
@@ -25,10 +25,10 @@ export async function letIn(): Promise<boolean> {
     key = null;
     wasRefused = !answer.ok;
     if (answer.ok) {
-      kept = ((await answer.json()) as { readonly part: string }).part;
+      secretInMemory = ((await answer.json()) as { readonly part: string }).part;
       // The browser tells other tabs only of a changed text, and all sessions have the same secret.
       store(STORED_AS, '');
-      store(STORED_AS, kept);
+      store(STORED_AS, secretInMemory);
     }
   }
   const { status } = await fetch('/session', { headers: { 'Conch-Page': pagePart() }, cache: 'no-store' });
@@ -48,11 +48,11 @@ export function onLetIn(run: () => void): void {
 /** Returns the link's key from the page's address, and removes it there: a copied address then contains no key. */
 function takeKey(): string | null {
   const address = new URL(location.href);
-  const found = address.searchParams.get('key');
-  if (found === null) return null;
+  const linkKey = address.searchParams.get('key');
+  if (linkKey === null) return null;
   address.searchParams.delete('key');
   history.replaceState(null, '', address);
-  return found;
+  return linkKey;
 }
 
 const WHY = {

@@ -39,19 +39,19 @@ export function dialNow(): void {
 
 function dial(): void {
   if (socket !== null && socket.readyState <= WebSocket.OPEN) return;
-  const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/socket`, ['conch', pagePart()]);
-  socket = mine;
-  listen(mine);
-  mine.addEventListener('open', () => {
+  const newSocket = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/socket`, ['conch', pagePart()]);
+  socket = newSocket;
+  listen(newSocket);
+  newSocket.addEventListener('open', () => {
     failures = 0;
     transmit({ type: 'open', channel: channel.value ?? remembered() });
   });
-  mine.addEventListener('message', (event: MessageEvent<string>) => {
-    listen(mine);
+  newSocket.addEventListener('message', (event: MessageEvent<string>) => {
+    listen(newSocket);
     hear(JSON.parse(event.data) as ServerFrame);
   });
-  mine.addEventListener('close', () => {
-    if (socket === mine) lost();
+  newSocket.addEventListener('close', () => {
+    if (socket === newSocket) lost();
   });
 }
 
@@ -80,9 +80,9 @@ async function redial(): Promise<void> {
   dial();
 }
 
-function listen(mine: WebSocket): void {
+function listen(openSocket: WebSocket): void {
   clearTimeout(silence);
-  silence = setTimeout(() => mine.close(), SILENCE_MS);
+  silence = setTimeout(() => openSocket.close(), SILENCE_MS);
 }
 
 /** Sends a frame. Returns false, and sends nothing, without a connection. */

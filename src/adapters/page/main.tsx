@@ -25,9 +25,9 @@ export function Page(): JSX.Element {
   const several = channels.value.length > 1;
   const isStale = connection.value === 'lost';
   useSignalEffect(() => {
-    const isGone = channels.value.length > 0 && channels.value.every(({ id }) => id !== channel.peek());
+    const isUnlisted = channels.value.length > 0 && channels.value.every(({ id }) => id !== channel.peek());
     // The list lacks the open channel. The server opens it read-only if its ticket is finished, else another channel.
-    if (isGone) ask({ type: 'open', channel: channel.peek() });
+    if (isUnlisted) ask({ type: 'open', channel: channel.peek() });
   });
   if (refusedAccess.value !== null) return <NoAccess why={refusedAccess.value} />;
   return (

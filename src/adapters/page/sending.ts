@@ -42,12 +42,12 @@ export type Spoken = Word & { readonly line: string; readonly channel: string; r
 /** The newest 20 answers to commands that this page shows in the conversation. Other pages do not show them. */
 export const answers = signal<readonly Spoken[]>([]);
 
-const asked = new Map<string, Pending>();
+const pendingCommands = new Map<string, Pending>();
 
-type Pending = Told & { readonly line: string; readonly typed: boolean; readonly channel: string };
+type Pending = AnswerCallbacks & { readonly line: string; readonly typed: boolean; readonly channel: string };
 
 /** `refused`: called when the command is refused or gets no answer. The failure is then not shown elsewhere. */
-type Told = { readonly refused?: (answer: Answer) => void };
+type AnswerCallbacks = { readonly refused?: (answer: Answer) => void };
 
 /** Handles a frame of the server. After a `state`, sends messages again that were neither confirmed nor refused. */
 export function hear(frame: ServerFrame): void {
@@ -109,17 +109,17 @@ export function discard(key: string): void {
  */
 export function sendCommand(
   line: string,
-  options: Told & { readonly drawnFor?: string; readonly typed?: boolean; readonly channel?: string } = {},
+  options: AnswerCallbacks & { readonly drawnFor?: string; readonly typed?: boolean; readonly channel?: string } = {},
 ): void {
-  const { drawnFor, typed = false, channel: where = channel.value, ...told } = options;
+  const { drawnFor, typed = false, channel: where = channel.value, ...callbacks } = options;
   if (where === null) return;
   const key = crypto.randomUUID();
-  asked.set(key, { line, typed, channel: where, ...told });
+  pendingCommands.set(key, { line, typed, channel: where, ...callbacks });
   const frame = { type: 'command', channel: where, key, line } as const;
-  const sent = transmit(drawnFor === undefined ? frame : { ...frame, drawnFor });
+  const isSent = transmit(drawnFor === undefined ? frame : { ...frame, drawnFor });
   // The answer is shown at the end of the conversation.
   if (typed) showEnd();
-  if (!sent) answered(key, { ok: false, text: 'Conch is unreachable. Retrying…' });
+  if (!isSent) answered(key, { ok: false, text: 'Conch is unreachable. Retrying…' });
 }
 
 /** Runs the command line of a button for the turn that the page shows. */
@@ -130,28 +130,28 @@ export function pressButton(line: string, options: { readonly channel?: string }
 
 /** Sends the new text of a message that this person wrote. Without a connection, sends nothing and returns false. */
 export function sendEdit(id: string, text: string): boolean {
-  const sent = transmit({ type: 'edit', channel: channel.value ?? '', key: crypto.randomUUID(), id, text });
-  if (!sent) toast('refused', 'Conch is unreachable. Nothing was changed.');
-  return sent;
+  const isSent = transmit({ type: 'edit', channel: channel.value ?? '', key: crypto.randomUUID(), id, text });
+  if (!isSent) toast('refused', 'Conch is unreachable. Nothing was changed.');
+  return isSent;
 }
 
 connection.subscribe((state) => {
   if (state !== 'lost') return;
   const text = 'The connection was lost before the answer.';
-  for (const key of asked.keys()) answered(key, { ok: false, text });
+  for (const key of pendingCommands.keys()) answered(key, { ok: false, text });
 });
 
 function refused(key: string | null, text: string): void {
-  const message = unsent.value.find((one) => one.key === key);
+  const message = unsent.value.find((each) => each.key === key);
   if (message !== undefined) {
-    unsent.value = unsent.value.map((one) => (one.key === key ? { ...one, refusal: text } : one));
-  } else if (key !== null && asked.has(key)) answered(key, { ok: false, text });
+    unsent.value = unsent.value.map((each) => (each.key === key ? { ...each, refusal: text } : each));
+  } else if (key !== null && pendingCommands.has(key)) answered(key, { ok: false, text });
   else toast('refused', text);
 }
 
 function answered(key: string, answer: Answer): void {
-  const question = asked.get(key);
-  asked.delete(key);
+  const question = pendingCommands.get(key);
+  pendingCommands.delete(key);
   const { ok } = answer;
   if (!ok && question?.refused !== undefined) return question.refused(answer);
   const kind = ok ? 'answer' : 'refused';

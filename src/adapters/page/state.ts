@@ -16,7 +16,7 @@ export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
 /** How far the server's clock is ahead of this machine's, in milliseconds. */
 export const clockOffset = signal(0);
 
-const told: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
+const pageState: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
   person: signal({ id: '' }),
   channels: signal([]),
   agents: signal([]),
@@ -28,9 +28,20 @@ const told: { readonly [Key in keyof PageState]: Signal<PageState[Key]> } = {
   answered: signal([]),
   drafts: signal([]),
 };
-export const { person, channels, agents, channel, view, outlook, review, turns, answered, drafts } = told;
+export const {
+  person,
+  channels,
+  agents,
+  channel,
+  view,
+  outlook: deliveryPreview,
+  review,
+  turns,
+  answered,
+  drafts,
+} = pageState;
 
-const KEYS = Object.keys(told) as readonly (keyof PageState)[];
+const KEYS = Object.keys(pageState) as readonly (keyof PageState)[];
 
 /** The messages of the open channel that the page shows, oldest first. */
 export const messages = signal<readonly ChatMessage[]>([]);
@@ -61,15 +72,17 @@ export const openQuestions = computed<readonly OpenQuestion[]>(() =>
     .flatMap((entry) => {
       const floor = entry.id === channel.value ? view.value : null;
       const open = floor !== null ? requestsAndTrustOn(floor) : entry.question === null ? [] : [entry.question];
-      return open.map((one) => ({ ...one, channel: entry }));
+      return open.map((request) => ({ ...request, channel: entry }));
     })
     .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),
 );
 
 /** Names the worker and the reviewer of the channel's open review. Empty when no review is open. */
 export const reviewersWords = computed(() => {
-  const shown = review.value;
-  return shown?.outcome === null ? `${nameOf(shown.primary)} works, ${nameOf(shown.reviewer)} reviews` : '';
+  const shownReview = review.value;
+  return shownReview?.outcome === null
+    ? `${nameOf(shownReview.primary)} works, ${nameOf(shownReview.reviewer)} reviews`
+    : '';
 });
 
 /** Who holds the floor of the open channel; `null`: nobody. */
@@ -89,8 +102,8 @@ export const channelName = computed(() => openChannel.value?.name ?? '');
 
 /** An agent as the page shows it; unknown ids are shown by their id. */
 export function agentOf(id: string): AgentEntry {
-  const known = agents.value.find((agent) => agent.id === id);
-  return known ?? { id, name: id, avatar: null, description: '' };
+  const entry = agents.value.find((agent) => agent.id === id);
+  return entry ?? { id, name: id, avatar: null, description: '' };
 }
 
 /** An agent's name; of an unknown agent its id. */
@@ -144,7 +157,7 @@ type Of<T extends ServerFrame['type']> = Extract<ServerFrame, { readonly type: T
 
 function keep(news: Partial<PageState>): void {
   const keepKey = <Key extends keyof PageState>(key: Key, value: PageState[Key] | undefined): void => {
-    if (value !== undefined) told[key].value = value;
+    if (value !== undefined) pageState[key].value = value;
   };
   for (const key of KEYS) keepKey(key, news[key]);
 }
@@ -195,17 +208,17 @@ function renewed(changed: readonly ChatMessage[]): readonly ChatMessage[] {
   return messages.value.map((message) => byId.get(message.id) ?? message);
 }
 
-function extend(all: readonly ChatMessage[], kept: 'end' | 'beginning'): void {
+function extend(all: readonly ChatMessage[], keptSide: 'end' | 'beginning'): void {
   const isCut = all.length > SHOWN;
-  if (kept === 'end') hasEarlier.value ||= isCut;
+  if (keptSide === 'end') hasEarlier.value ||= isCut;
   else hasLater.value ||= isCut;
-  messages.value = kept === 'end' ? all.slice(-SHOWN) : all.slice(0, SHOWN);
+  messages.value = keptSide === 'end' ? all.slice(-SHOWN) : all.slice(0, SHOWN);
 }
 
 function takeHistory({ direction, messages: rows, more }: Of<'history'>): void {
   if (direction === 'beginning') return showStretch(rows, { earlier: false, later: more });
-  const known = new Set(messages.value.map(({ id }) => id));
-  const fresh = rows.filter(({ id }) => !known.has(id));
+  const knownIds = new Set(messages.value.map(({ id }) => id));
+  const fresh = rows.filter(({ id }) => !knownIds.has(id));
   if (direction === 'before') {
     hasEarlier.value = more;
     return extend([...fresh, ...messages.value], 'beginning');
@@ -216,12 +229,12 @@ function takeHistory({ direction, messages: rows, more }: Of<'history'>): void {
 }
 
 function takeJournal({ part, entries, more }: Of<'journal'>): void {
-  const known = journal.value;
+  const entriesBefore = journal.value;
   if (part === 'later') {
-    journal.value = [...known, ...entries].slice(-ENTRIES_KEPT);
+    journal.value = [...entriesBefore, ...entries].slice(-ENTRIES_KEPT);
     return;
   }
-  journal.value = part === 'newest' ? entries : [...entries, ...known];
+  journal.value = part === 'newest' ? entries : [...entries, ...entriesBefore];
   journalHasEarlier.value = more;
 }
 

@@ -23,9 +23,9 @@ export function store(name: string, text: string, keeper: Keeper = 'localStorage
 
 /** Creates a signal whose value outlives a reload of this tab. */
 export function signalOfTab<T>(name: string, initial: T): Signal<T> {
-  const kept = signal(parsedOr(stored(name, 'sessionStorage'), initial));
-  kept.subscribe((value) => store(name, JSON.stringify(value), 'sessionStorage'));
-  return kept;
+  const tabSignal = signal(parsedOr(stored(name, 'sessionStorage'), initial));
+  tabSignal.subscribe((value) => store(name, JSON.stringify(value), 'sessionStorage'));
+  return tabSignal;
 }
 
 function parsedOr<T>(text: string | null, initial: T): T {

@@ -68,7 +68,7 @@ export function AuditView(): JSX.Element {
 function Foot(): JSX.Element {
   const count = calls.value.length;
   const isFiltered = Object.keys(chosen.value).length > 0;
-  const found = count === 0 ? (isFiltered ? 'No matching call' : 'No tool calls yet') : `${count} shown`;
+  const countText = count === 0 ? (isFiltered ? 'No matching call' : 'No tool calls yet') : `${count} shown`;
   const upto = readUpTo.value;
   const askBack = (): void => {
     isReading.value = true;
@@ -77,7 +77,7 @@ function Foot(): JSX.Element {
   return (
     <div class="audit-foot">
       <p class="faint" role="status" data-testid="calls-found">
-        {isReading.value ? 'Reading…' : hasEarlierCalls.value && count === 0 ? 'No matching call so far' : found}
+        {isReading.value ? 'Reading…' : hasEarlierCalls.value && count === 0 ? 'No matching call so far' : countText}
         {!isReading.value && hasEarlierCalls.value && upto !== null && `, back to ${exactTime(upto)}`}
         {isFull.value && '. Older calls are not shown: filter, or export all.'}
       </p>
@@ -95,8 +95,8 @@ function Foot(): JSX.Element {
  * in a header, which a plain link cannot send.
  */
 async function saveCalls(): Promise<void> {
-  const given = Object.entries(wanted.value).map(([name, value]) => [name, `${value}`]);
-  const query = given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+  const filters = Object.entries(wanted.value).map(([name, value]) => [name, `${value}`]);
+  const query = filters.length === 0 ? '' : `?${new URLSearchParams(filters)}`;
   const answer = await fetch(`/runs/audit${query}`, { headers: { 'Conch-Page': pagePart() } }).catch(() => null);
   if (answer === null || !answer.ok) return toast('notice', 'The export failed. Try again.');
   const link = document.createElement('a');
@@ -125,8 +125,11 @@ function Filters(): JSX.Element {
     ['Since', 'ever', SINCE],
   ];
   const choose = (form: HTMLFormElement): void => {
-    const given = [...new FormData(form)].map(([name, value]) => [name, typeof value === 'string' ? value.trim() : '']);
-    chosen.value = Object.fromEntries(given.filter(([, value]) => value !== ''));
+    const entries = [...new FormData(form)].map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value.trim() : '',
+    ]);
+    chosen.value = Object.fromEntries(entries.filter(([, value]) => value !== ''));
   };
   return (
     <form
@@ -168,21 +171,21 @@ function Filters(): JSX.Element {
 const MOST_UNFOLDED = 3;
 
 function OpenRequests(): JSX.Element | null {
-  const asked = standing.value?.asked ?? [];
-  if (asked.length === 0) return null;
+  const openRequests = standing.value?.asked ?? [];
+  if (openRequests.length === 0) return null;
   return (
     <section class="standing" aria-labelledby="asked-title">
       <h3 id="asked-title">Open requests</h3>
       <ul data-testid="asked">
-        {asked.map((open) => (
-          <Asked key={`${open.channel} ${open.agent} ${open.askedAt}`} {...open} />
+        {openRequests.map((open) => (
+          <RequestRow key={`${open.channel} ${open.agent} ${open.askedAt}`} {...open} />
         ))}
       </ul>
     </section>
   );
 }
 
-function Asked({ channel, agent, tool, askedAt, until, question }: OpenApproval): JSX.Element {
+function RequestRow({ channel, agent, tool, askedAt, until, question }: OpenApproval): JSX.Element {
   return (
     <li>
       <p>

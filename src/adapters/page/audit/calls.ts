@@ -43,9 +43,9 @@ export function takeCalls(frame: Extract<ServerFrame, { readonly type: 'audit' }
  */
 function renewed(changed: readonly ShownCall[], removed: readonly string[]): readonly ShownCall[] {
   const replaced = new Set([...removed, ...changed.map(({ key }) => key)]);
-  const kept = calls.value.filter(({ key }) => !replaced.has(key));
+  const unchanged = calls.value.filter(({ key }) => !replaced.has(key));
   const oldest = hasEarlierCalls.value ? (calls.value.at(-1)?.askedAt ?? -Infinity) : -Infinity;
-  return [...kept, ...changed.filter(({ askedAt }) => askedAt >= oldest)]
+  return [...unchanged, ...changed.filter(({ askedAt }) => askedAt >= oldest)]
     .toSorted((a, b) => b.askedAt - a.askedAt || b.seq - a.seq)
     .slice(0, MOST_KEPT);
 }

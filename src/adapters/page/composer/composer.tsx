@@ -22,7 +22,7 @@ import {
   isPast,
   messages,
   nameOf,
-  outlook,
+  deliveryPreview,
   view,
   writable,
 } from '../state.ts';
@@ -63,7 +63,7 @@ export function Composer(): JSX.Element {
       </div>
       <div class="composer-foot">
         <span class="fate faint" data-testid="fate">
-          {deliveryPreview(isCommand(text))}
+          {previewWords(isCommand(text))}
         </span>
         <Count length={text.length} />
       </div>
@@ -199,11 +199,11 @@ function movesMark(event: KeyboardEvent): boolean {
 function choicesFor(line: string): readonly Completion[] {
   if (/^[/!]\S*/.test(line) && !line.includes('\n')) {
     const newest = messages.peek().filter((message) => message.kind === 'person');
-    const known = newest.slice(-10).toReversed();
+    const recent = newest.slice(-10).toReversed();
     const floor = view.peek();
     return completions(line, {
       agents: agents.peek(),
-      messages: known.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
+      messages: recent.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
       requests: floor === null ? [] : requestsOn(floor),
     });
   }
@@ -236,12 +236,12 @@ function isCommand(value: string): boolean {
 }
 
 /** Where the text in the composer would go, from the server's delivery preview. `line`: the text is a command. */
-function deliveryPreview(line: boolean): string {
+function previewWords(line: boolean): string {
   if (connection.value === 'lost') return line ? 'Commands need a connection' : 'Will be sent when Conch is back';
   if (line) return 'A command: the answer is only for you';
   if (!writable.value) return 'Write in this channel on its own platform';
   const [first] = addressed();
-  const fate = first === undefined ? outlook.value?.unaddressed : outlook.value?.addressed[first];
+  const fate = first === undefined ? deliveryPreview.value?.unaddressed : deliveryPreview.value?.addressed[first];
   if (fate === undefined) return '';
   const { agent, waitingFor } = holder.value ?? {};
   if (agent !== undefined && waitingFor === 'answer' && fate.state === 'delivered' && fate.to.includes(agent))

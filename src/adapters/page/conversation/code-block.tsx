@@ -7,9 +7,9 @@ import type { highlighted } from './highlight.ts';
 
 /** Colours code. `null` until it is loaded, with the first complete block that names a language. */
 const highlighter = signal<typeof highlighted | null>(null);
-let asked = false;
+let isRequested = false;
 
-const SAID_MS = 2_000;
+const LABEL_MS = 2_000;
 
 /** A scrollable block of code with its language, colours and a copy button. */
 export const CodeBlock = memo(function CodeBlock(props: {
@@ -34,8 +34,8 @@ export const CodeBlock = memo(function CodeBlock(props: {
 
 function coloured(code: string, language: string): ComponentChild {
   if (language === '') return code;
-  if (!asked) {
-    asked = true;
+  if (!isRequested) {
+    isRequested = true;
     void import('./highlight.ts').then((module) => (highlighter.value = module.highlighted));
   }
   const spans = highlighter.value?.(code, language) ?? null;
@@ -52,18 +52,18 @@ function coloured(code: string, language: string): ComponentChild {
 }
 
 function Copy(props: { readonly code: string }): JSX.Element {
-  const [said, setSaid] = useState<'Copy' | 'Copied' | 'Not copied'>('Copy');
+  const [label, setLabel] = useState<'Copy' | 'Copied' | 'Not copied'>('Copy');
   const copy = async (): Promise<void> => {
-    const done = await navigator.clipboard.writeText(props.code).then(
+    const result = await navigator.clipboard.writeText(props.code).then(
       () => 'Copied' as const,
       () => 'Not copied' as const,
     );
-    setSaid(done);
-    setTimeout(() => setSaid('Copy'), SAID_MS);
+    setLabel(result);
+    setTimeout(() => setLabel('Copy'), LABEL_MS);
   };
   return (
     <Button icon="copy" kind="quiet copy" aria-label="Copy the code" onClick={() => void copy()}>
-      <span aria-live="polite">{said}</span>
+      <span aria-live="polite">{label}</span>
     </Button>
   );
 }

@@ -34,7 +34,7 @@ const SAME_SPEAKER_MS = 5 * 60_000;
 export function Conversation(): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const keep = useScroll(box);
-  const asked = openHere().filter(({ id }) => messages.value.every(({ asks }) => asks !== id));
+  const undrawnQuestions = openHere().filter(({ id }) => messages.value.every(({ asks }) => asks !== id));
   return (
     <div class="conversation-frame">
       <h2 class="unseen">Conversation</h2>
@@ -51,7 +51,7 @@ export function Conversation(): JSX.Element {
           <ol class="messages">
             {answersBetween(0, messages.value[0]?.seq)}
             {messages.value.map(drawMessage)}
-            {!hasLater.value && asked.map(({ id }) => <Asked key={id} id={id} />)}
+            {!hasLater.value && undrawnQuestions.map(({ id }) => <OpenQuestionRow key={id} id={id} />)}
           </ol>
           {!hasLater.value && <Afterwards />}
         </div>
@@ -66,7 +66,7 @@ function openHere(): readonly { readonly id: string }[] {
   return openQuestions.value.filter((open) => open.channel.id === channel.value);
 }
 
-function Asked({ id }: { readonly id: string }): JSX.Element {
+function OpenQuestionRow({ id }: { readonly id: string }): JSX.Element {
   return (
     <li class="asked">
       <QuestionInPlace id={id} />
@@ -80,7 +80,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
   const next = all[place + 1];
   const beginsDay = before === undefined || !isSameDay(before.sentAt, sentAt);
   // Of several messages with one question, only the first is drawn: the open question, later its outcome.
-  const isFurther = asks !== null && all.findIndex((other) => other.asks === asks) < place;
+  const isFurther = asks !== null && all.findIndex((each) => each.asks === asks) < place;
   const isOpen = openHere().some((open) => open.id === asks);
   return (
     <Fragment key={id}>
@@ -89,15 +89,15 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
           <span>{dayText(sentAt)}</span>
         </li>
       )}
-      {isOpen && !isFurther && <Asked id={asks ?? ''} />}
+      {isOpen && !isFurther && <OpenQuestionRow id={asks ?? ''} />}
       {!isOpen && !isFurther && <Message message={message} goesOn={!beginsDay && goesOn(before, message)} />}
       {answersBetween(seq, next?.seq)}
       {
         // A channel of another platform has no messages of Conch here, so decided requests are inserted by time.
         (channel.value?.startsWith('console:') === true ? [] : answered.value)
           .filter(({ at }) => at >= sentAt && at < (next?.sentAt ?? Infinity))
-          .map((one) => (
-            <Answered key={one.question} answered={one} />
+          .map((question) => (
+            <Answered key={question.question} answered={question} />
           ))
       }
     </Fragment>
@@ -124,12 +124,12 @@ function goesOn(before: ChatMessage | undefined, message: ChatMessage): boolean 
 type Place = {
   readonly top: number;
   readonly height: number;
-  readonly seen: number;
+  readonly viewHeight: number;
   readonly anchor: { readonly id: string; readonly at: number } | null;
 };
 
 function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
-  const place = useRef<Place>({ top: 0, height: 0, seen: 0, anchor: null });
+  const place = useRef<Place>({ top: 0, height: 0, viewHeight: 0, anchor: null });
   const settle = (): void => {
     const element = box.current;
     if (element === null) return;
@@ -151,32 +151,32 @@ function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
 }
 
 function placeOf(element: HTMLElement): Place {
-  const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
-  return { top, height, seen, anchor: following.peek() ? null : anchorIn(element) };
+  const { scrollTop: top, scrollHeight: height, clientHeight: viewHeight } = element;
+  return { top, height, viewHeight, anchor: following.peek() ? null : anchorIn(element) };
 }
 
 function anchorIn(element: HTMLElement): Place['anchor'] {
   const { left, top, width } = element.getBoundingClientRect();
   for (const down of [8, 64, 160]) {
-    const found = document.elementFromPoint(left + width / 2, top + down)?.closest<HTMLElement>('[data-id]');
-    const id = found?.dataset['id'];
-    if (found != null && id !== undefined) return { id, at: found.getBoundingClientRect().top - top };
+    const message = document.elementFromPoint(left + width / 2, top + down)?.closest<HTMLElement>('[data-id]');
+    const id = message?.dataset['id'];
+    if (message != null && id !== undefined) return { id, at: message.getBoundingClientRect().top - top };
   }
   return null;
 }
 
 function hold(element: HTMLElement, anchor: Place['anchor']): void {
   if (anchor === null) return;
-  const found = element.querySelector(`[data-id="${CSS.escape(anchor.id)}"]`);
-  if (found === null) return;
-  element.scrollTop += found.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.at;
+  const message = element.querySelector(`[data-id="${CSS.escape(anchor.id)}"]`);
+  if (message === null) return;
+  element.scrollTop += message.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.at;
 }
 
 /** Scrolling up by hand stops following; a change of sizes does not. */
 function scrolled(element: HTMLElement, before: Place): void {
-  const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
-  const atEnd = height - top - seen < NEAR_PX;
-  const byHand = height === before.height && seen === before.seen && top < before.top - 1;
+  const { scrollTop: top, scrollHeight: height, clientHeight: viewHeight } = element;
+  const atEnd = height - top - viewHeight < NEAR_PX;
+  const byHand = height === before.height && viewHeight === before.viewHeight && top < before.top - 1;
   if (returning.peek()) return;
   if (atEnd && hasLater.peek()) {
     if (unread.peek() > SHOWN) return showEnd();

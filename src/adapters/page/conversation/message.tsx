@@ -119,9 +119,9 @@ function Editor({ id, text }: Pick<ChatMessage, 'id' | 'text'>): JSX.Element {
     field.current?.setSelectionRange(text.length, text.length);
   }, []);
   const close = (): void => {
-    const shown = field.current?.closest('[data-id]');
+    const message = field.current?.closest('[data-id]');
     editing.value = null;
-    requestAnimationFrame(() => shown?.querySelector<HTMLElement>('[data-action="edit"]')?.focus());
+    requestAnimationFrame(() => message?.querySelector<HTMLElement>('[data-action="edit"]')?.focus());
   };
   const save = (event: Event): void => {
     event.preventDefault();
@@ -231,7 +231,7 @@ function deleteSoon(id: string): void {
 
 function endDeletion(id: string): void {
   clearTimeout(deletions.peek().get(id)?.timer);
-  deletions.value = new Map([...deletions.peek()].filter(([other]) => other !== id));
+  deletions.value = new Map([...deletions.peek()].filter(([key]) => key !== id));
 }
 
 addEventListener('pagehide', () => {
@@ -241,7 +241,7 @@ addEventListener('pagehide', () => {
 /** Drawn below the last message: unconfirmed messages of this page, and what agents are writing. */
 export function Afterwards(): JSX.Element {
   const onTheirWay = unsent.value.filter(
-    ({ key, channel: where }) => where === channel.value && messages.value.every((one) => one.key !== key),
+    ({ key, channel: where }) => where === channel.value && messages.value.every((message) => message.key !== key),
   );
   const newest = view.value?.epoch ?? 0;
   const begun = drafts.value.filter(({ text, epoch }) => text !== '' && epoch >= newest - 1);

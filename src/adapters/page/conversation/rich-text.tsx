@@ -41,9 +41,9 @@ const NOTHING: Lexed = { text: '', blocks: [], sealed: 0 };
 function lexedFrom(before: Lexed, text: string): Lexed {
   if (text === before.text) return before;
   const grows = before.sealed > 0 && text.startsWith(before.text.slice(0, before.sealed));
-  const kept = grows ? before.blocks.slice(0, -1) : [];
+  const sealedBlocks = grows ? before.blocks.slice(0, -1) : [];
   const from = grows ? before.sealed : 0;
-  const blocks = [...kept, ...lex(text.slice(from))].filter((token) => token.type !== 'space');
+  const blocks = [...sealedBlocks, ...lex(text.slice(from))].filter((token) => token.type !== 'space');
   const last = blocks.at(-1);
   const sealed = last === undefined ? 0 : text.lastIndexOf(last.raw);
   return { text, blocks, sealed: blocks.length > 1 ? Math.max(0, sealed) : 0 };
@@ -196,7 +196,7 @@ function mentions(text: string): ComponentChild {
   let end = 0;
   for (const { 0: whole, index } of text.matchAll(MENTION)) {
     const name = whole.slice(1).toLowerCase();
-    const agent = agents.value.find((one) => one.id.toLowerCase() === name || one.name.toLowerCase() === name);
+    const agent = agents.value.find((each) => each.id.toLowerCase() === name || each.name.toLowerCase() === name);
     if (agent === undefined) continue;
     const mark = (
       <span key={index} class={`mention ${toneOf(agent.id)}`}>

@@ -97,10 +97,10 @@ let readOf: string | null = null;
 function reading(where: string | null, tickets: number): { readonly stop: () => void } {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isOver = false;
-  let known = '';
+  let lastText = '';
   if (readOf !== where) crew.value = 'reading';
   readOf = where;
-  const read = async (): Promise<void> => {
+  const readCrew = async (): Promise<void> => {
     const query = new URLSearchParams({ channel: where ?? '', most: `${tickets}` });
     const body = await fetch(`/crew?${query}`, { headers: { 'Conch-Page': pagePart() } })
       .then((answer) => (answer.ok ? (answer.json() as Promise<Answer>) : null))
@@ -108,8 +108,8 @@ function reading(where: string | null, tickets: number): { readonly stop: () => 
     if (isOver) return;
     const text = JSON.stringify(body?.crew);
     asOf.value = body?.now ?? asOf.peek();
-    if (text === known && body !== null) return;
-    known = text;
+    if (text === lastText && body !== null) return;
+    lastText = text;
     crew.value = body === null ? 'lost' : (body.crew ?? 'none');
   };
   const again = (): void => {
@@ -117,7 +117,7 @@ function reading(where: string | null, tickets: number): { readonly stop: () => 
       if (!isOver) timer = setTimeout(again, READ_MS);
     };
     if (document.visibilityState === 'hidden') next();
-    else void read().finally(next);
+    else void readCrew().finally(next);
   };
   again();
   return {
@@ -205,14 +205,14 @@ type WorkersProps = {
 
 /** A list of workers. While the pointer or the focus is in it, the rows keep their order, and new rows come last. */
 function Workers({ id, title, workers, shown, none }: WorkersProps): JSX.Element {
-  const held = useRef<readonly string[] | null>(null);
+  const heldOrder = useRef<readonly string[] | null>(null);
   const hold = (): void => {
-    held.current ??= workers.map(({ name }) => name);
+    heldOrder.current ??= workers.map(({ name }) => name);
   };
   const release = ({ currentTarget }: { readonly currentTarget: HTMLElement }): void => {
-    if (!currentTarget.matches(':hover') && !currentTarget.contains(document.activeElement)) held.current = null;
+    if (!currentTarget.matches(':hover') && !currentTarget.contains(document.activeElement)) heldOrder.current = null;
   };
-  const order = held.current;
+  const order = heldOrder.current;
   const placed = (name: string): number =>
     order === null || !order.includes(name) ? workers.length : order.indexOf(name);
   const rows = order === null ? workers : workers.toSorted((a, b) => placed(a.name) - placed(b.name));
@@ -324,28 +324,30 @@ type ThreadProps = CrewWorkerView & { readonly thread: string };
 type ActProps = { readonly button: CrewButton; readonly shown: CrewView; readonly worker?: string };
 
 /** A button that runs a command. A dangerous button of a worker asks for confirmation first. */
-function Act({ button: { label, line, what, style, mark }, shown, worker }: ActProps): JSX.Element {
-  const [isAsked, setAsked] = useState(false);
+function Act({ button: { label, line, what: purpose, style, mark }, shown, worker }: ActProps): JSX.Element {
+  const [isConfirming, setConfirming] = useState(false);
   const give = (): void => {
-    setAsked(false);
+    setConfirming(false);
     sendCommand(line, { channel: shown.channel, drawnFor: forTurn(shown.store, mark) });
   };
   const name = worker === undefined ? label : `${label} ${worker}`;
-  const title = `${line}: ${what}`;
+  const title = `${line}: ${purpose}`;
   const kind = `small-button${style === 'danger' ? ' stop' : style === 'good' ? ' allow' : ''}`;
   if (worker === undefined || style !== 'danger')
     return <Button {...{ kind, title, 'aria-label': name, onClick: give }}>{label}</Button>;
-  if (!isAsked)
+  if (!isConfirming)
     return (
-      <Button {...{ kind: 'small-button', title, 'aria-label': `${label}… ${worker}`, onClick: () => setAsked(true) }}>
+      <Button
+        {...{ kind: 'small-button', title, 'aria-label': `${label}… ${worker}`, onClick: () => setConfirming(true) }}
+      >
         {label}…
       </Button>
     );
   return (
     <span class="crew-sure" role="group" aria-label={`${name}?`}>
-      <span class="faint">{`${label} ${worker}, ${what}?`}</span>
+      <span class="faint">{`${label} ${worker}, ${purpose}?`}</span>
       <Button {...{ kind, 'aria-label': name, onClick: give }}>{label}</Button>
-      <Button kind="small-button" onClick={() => setAsked(false)}>
+      <Button kind="small-button" onClick={() => setConfirming(false)}>
         Cancel
       </Button>
     </span>

@@ -179,8 +179,8 @@ function isDeserted(): boolean {
 const CHIPS = 4;
 
 function Next(): JSX.Element | null {
-  const { next = [], held = [] } = view.value ?? {};
-  if (next.length === 0 && held.length === 0) return null;
+  const { next = [], held: heldIds = [] } = view.value ?? {};
+  if (next.length === 0 && heldIds.length === 0) return null;
   return (
     <div class="next">
       {next.length > 0 && (
@@ -195,9 +195,9 @@ function Next(): JSX.Element | null {
           {next.length > 1 && <li class="chip of-narrow">+{next.length - 1}</li>}
         </ol>
       )}
-      {held.length > 0 && (
+      {heldIds.length > 0 && (
         <Button kind="chip held-chip" onClick={showFloorTab}>
-          {held.length} held
+          {heldIds.length} held
         </Button>
       )}
     </div>

@@ -11,7 +11,7 @@ import { clockText, now } from '../now.ts';
 import { useLaterViews } from '../later.tsx';
 import { AskInConversation, Avatar, Block, Button, Select, LineButton, toneOf } from '../parts.tsx';
 import { pressButton } from '../sending.ts';
-import { agentOf, agents, channel, crewAsks, messages, nameOf, outlook, review, view } from '../state.ts';
+import { agentOf, agents, channel, crewAsks, messages, nameOf, deliveryPreview, review, view } from '../state.ts';
 
 /**
  * The floor in full: its review, crew, seats, background runs and held messages, how it works, and what operators can
@@ -43,7 +43,9 @@ const unfolded = signal<string | null>(null);
 
 function Seats(): JSX.Element {
   const seats = view.value?.seats ?? [];
-  const others = agents.value.filter(({ id, fixed }) => fixed !== true && seats.every(({ agent }) => agent !== id));
+  const addableAgents = agents.value.filter(
+    ({ id, fixed }) => fixed !== true && seats.every(({ agent }) => agent !== id),
+  );
   return (
     <Block id="seats" title="Seats">
       {seats.length === 0 && <p class="faint">No agent sits here yet.</p>}
@@ -52,9 +54,9 @@ function Seats(): JSX.Element {
           <SeatRow key={seat.agent} seat={seat} />
         ))}
       </ul>
-      {others.length > 0 && (
+      {addableAgents.length > 0 && (
         <div class="buttons unseated">
-          {others.map(({ id, name }) => (
+          {addableAgents.map(({ id, name }) => (
             <LineButton key={id} line={`/floor add ${id}`} icon="plus">
               Add {name}
             </LineButton>
@@ -106,7 +108,7 @@ const ICONS_OF: Readonly<Record<string, { readonly icon: IconName }>> = {
 
 /** Returns the buttons that the delivery preview offers for an agent; for the floor if the id is empty. */
 function offered(of: string): readonly JSX.Element[] {
-  return (outlook.value?.controls[of] ?? []).map(([line, label]) => (
+  return (deliveryPreview.value?.controls[of] ?? []).map(([line, label]) => (
     <LineButton key={line} line={line} {...ICONS_OF[line.split(' ')[1] ?? '']}>
       {label}
     </LineButton>
@@ -128,12 +130,12 @@ function SeatActions({ agent, status }: Seat): JSX.Element {
 }
 
 function BackgroundRuns(): JSX.Element | null {
-  const { asides = [] } = view.value ?? {};
-  if (asides.length === 0) return null;
+  const { asides: backgroundRuns = [] } = view.value ?? {};
+  if (backgroundRuns.length === 0) return null;
   return (
     <Block id="asides" title="Background runs">
       <ul class="asides" data-testid="asides">
-        {asides.map((run) => (
+        {backgroundRuns.map((run) => (
           <BackgroundRun key={run.agent} {...run} />
         ))}
       </ul>
@@ -169,17 +171,17 @@ function BackgroundRun(run: BackgroundRun): JSX.Element {
 }
 
 function HeldMessages(): JSX.Element {
-  const held = view.value?.held ?? [];
+  const heldIds = view.value?.held ?? [];
   const title = (
     <>
-      Held <span class="count">{held.length}</span>
+      Held <span class="count">{heldIds.length}</span>
     </>
   );
   return (
-    <Block id="held" title={title} data-testid="held" data-count={held.length} hidden={held.length === 0}>
+    <Block id="held" title={title} data-testid="held" data-count={heldIds.length} hidden={heldIds.length === 0}>
       <ol class="held">
-        {held.map((id) => (
-          <li key={id}>{messages.value.find((one) => one.id === id)?.text.slice(0, 140) ?? `message ${id}`}</li>
+        {heldIds.map((id) => (
+          <li key={id}>{messages.value.find((message) => message.id === id)?.text.slice(0, 140) ?? `message ${id}`}</li>
         ))}
       </ol>
     </Block>

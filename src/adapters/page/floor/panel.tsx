@@ -67,15 +67,15 @@ const GAP_MS = 60_000;
 const selected = signal<number | null>(null);
 
 function Turns({ isStrip }: { readonly isStrip: boolean }): JSX.Element {
-  const shown = isStrip ? turns.value.slice(-24) : turns.value;
-  const detailed = turns.value.find(({ epoch }) => epoch === selected.value) ?? shown.at(-1);
+  const shownTurns = isStrip ? turns.value.slice(-24) : turns.value;
+  const detailed = turns.value.find(({ epoch }) => epoch === selected.value) ?? shownTurns.at(-1);
   return (
     <Block id="turns" title="Turns" data-testid="turns" data-count={turns.value.length}>
       {detailed === undefined ? (
         <p class="faint">No turn yet.</p>
       ) : (
         <>
-          <Score shown={shown} />
+          <Score shownTurns={shownTurns} />
           <p class="turn-detail faint" aria-live="off">
             {sentence(detailed)}
           </p>
@@ -92,14 +92,14 @@ function Turns({ isStrip }: { readonly isStrip: boolean }): JSX.Element {
   );
 }
 
-function Score({ shown }: { readonly shown: readonly TurnRecord[] }): JSX.Element {
+function Score({ shownTurns }: { readonly shownTurns: readonly TurnRecord[] }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
-  const last = shown.at(-1)?.epoch;
+  const last = shownTurns.at(-1)?.epoch;
   useLayoutEffect(() => {
     if (box.current !== null) box.current.scrollLeft = box.current.scrollWidth;
   }, [last]);
   const seated = (view.value?.seats ?? []).map((seat) => seat.agent);
-  const lanes = [...new Set([...seated, ...shown.map((turn) => turn.agent)])];
+  const lanes = [...new Set([...seated, ...shownTurns.map((turn) => turn.agent)])];
   return (
     <div class="score">
       <ul class="score-names" aria-hidden="true">
@@ -111,13 +111,13 @@ function Score({ shown }: { readonly shown: readonly TurnRecord[] }): JSX.Elemen
       </ul>
       <div class="score-scroll" ref={box}>
         <div class="score-turns" style={{ gridTemplateRows: `repeat(${lanes.length}, 28px)` }}>
-          {shown.map((turn, place) => (
+          {shownTurns.map((turn, place) => (
             <TurnBlock
               key={turn.epoch}
               turn={turn}
               row={lanes.indexOf(turn.agent) + 1}
               column={place + 1}
-              before={shown[place - 1]}
+              before={shownTurns[place - 1]}
             />
           ))}
         </div>

@@ -36,8 +36,8 @@ const SETTLED_MS = 500;
 /** An open question with its answers; nothing once it is answered. */
 export function QuestionInPlace({ id }: { readonly id: string }): JSX.Element | null {
   const floor = view.value;
-  const asked = floor === null ? undefined : requestsOn(floor).find(({ question }) => requestPostId(question) === id);
-  if (asked !== undefined) return <Request asked={asked} />;
+  const request = floor === null ? undefined : requestsOn(floor).find(({ question }) => requestPostId(question) === id);
+  if (request !== undefined) return <Request request={request} />;
   const trust = floor?.trust?.find((question) => requestPostId({ agent: question.agent, id: question.id }) === id);
   return trust === undefined ? null : <Trust {...trust} />;
 }
@@ -52,15 +52,15 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
   );
 }
 
-type RequestProps = { readonly asked: FloorQuestion };
+type RequestProps = { readonly request: FloorQuestion };
 
-function Request({ asked }: RequestProps): JSX.Element {
-  const { question: number, title, detail, shown, about } = asked.question;
+function Request({ request }: RequestProps): JSX.Element {
+  const { question: number, title, detail, shown, about } = request.question;
   const isDanger = about?.danger === true;
   const why = useRef<HTMLInputElement>(null);
   const settled = useSettled();
-  const name = nameOf(asked.agent);
-  const buttons = answersTo(asked);
+  const name = nameOf(request.agent);
+  const buttons = answersTo(request);
   const drawnFor = buttons[0]?.drawnFor;
   const answer = (line: string): void => {
     const words = line === `/reject ${number}` ? (why.current?.value.trim() ?? '') : '';
@@ -69,21 +69,21 @@ function Request({ asked }: RequestProps): JSX.Element {
   const form = buttons.find(({ opens }) => opens?.what === 'form');
   return (
     <QuestionBox
-      id={requestPostId(asked.question)}
+      id={requestPostId(request.question)}
       class={isDanger ? 'approval is-danger' : 'approval'}
       data-testid="approval"
       data-settled={settled}
       aria-label={`Question ${number}`}
       tabIndex={-1}
-      onKeyDown={(event) => pressKey(event, { asked, settled, answer })}
+      onKeyDown={(event) => pressKey(event, { request, settled, answer })}
     >
-      <Title asked={asked} />
-      <Lines of={requestFacts(asked.question, name)} />
-      {form !== undefined && <FormAnswers asked={asked} form={form} answer={answer} />}
+      <Title request={request} />
+      <Lines of={requestFacts(request.question, name)} />
+      {form !== undefined && <FormAnswers request={request} form={form} answer={answer} />}
       <Detail text={detail} folded={form === undefined ? undefined : !title.endsWith('…')} />
-      <Lines of={decisionHints({ ...asked.question, always: [], ...defined({ until: untilOf(asked) }) }, name)} />
+      <Lines of={decisionHints({ ...request.question, always: [], ...defined({ until: untilOf(request) }) }, name)} />
       {form === undefined && (
-        <Answers buttons={buttons} shown={shown} answer={answer} below={<Rules asked={asked} answer={answer} />}>
+        <Answers buttons={buttons} shown={shown} answer={answer} below={<Rules request={request} answer={answer} />}>
           <input
             ref={why}
             type="text"
@@ -92,7 +92,7 @@ function Request({ asked }: RequestProps): JSX.Element {
             maxLength={500}
             placeholder="Deny with reason…"
             aria-label="Deny with reason"
-            title={reasonLabel(asked.question)}
+            title={reasonLabel(request.question)}
           />
         </Answers>
       )}
@@ -100,7 +100,7 @@ function Request({ asked }: RequestProps): JSX.Element {
   );
 }
 
-function Title({ asked: { agent, isBackground, question } }: RequestProps): JSX.Element {
+function Title({ request: { agent, isBackground, question } }: RequestProps): JSX.Element {
   const who = `✋ ${nameOf(agent)}${isBackground ? '’s background run' : ''}`;
   const title = <strong>{question.title}</strong>;
   const number = `(${question.question})`;
@@ -122,10 +122,10 @@ function Detail({ text, folded }: { readonly text: string; readonly folded: bool
   );
 }
 
-type Pressing = RequestProps & { readonly settled: boolean; readonly answer: Answer };
+type KeyPress = RequestProps & { readonly settled: boolean; readonly answer: Answer };
 
 /** Decides a request by a key: outside of fields "a" allows and "r" denies; Enter in the field of the reason denies. */
-function pressKey(event: KeyboardEvent, { asked: { question }, settled, answer }: Pressing): void {
+function pressKey(event: KeyboardEvent, { request: { question }, settled, answer }: KeyPress): void {
   const { key, target, altKey, ctrlKey, metaKey } = event;
   const { question: number, shown, about } = question;
   const isReason = target instanceof Element && target.matches('.why');
@@ -141,9 +141,9 @@ function pressKey(event: KeyboardEvent, { asked: { question }, settled, answer }
 }
 
 function untilOf({ agent, isBackground }: FloorQuestion): number | undefined {
-  const { holder, asides = [] } = view.value ?? {};
+  const { holder, asides: backgroundRuns = [] } = view.value ?? {};
   if (!isBackground) return holder?.deadlineAt ?? undefined;
-  return asides.find((aside) => aside.agent === agent)?.until;
+  return backgroundRuns.find((run) => run.agent === agent)?.until;
 }
 
 type BoxProps = Omit<JSX.IntrinsicElements['section'], 'id'> & { readonly id: string };
@@ -189,7 +189,7 @@ function Answers({ buttons, shown, answer, isForm, children, below }: AnswersPro
         {buttons
           .filter(({ opens }) => opens === undefined)
           .map(({ label, line, style }) => {
-            const { id, key, isNo, needsAll } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
+            const { id, key, isNo, needsAll } = ANSWER_BUTTONS.find(({ begins }) => line.startsWith(begins)) ?? {};
             return (
               <Button
                 key={line}
@@ -215,7 +215,7 @@ function Answers({ buttons, shown, answer, isForm, children, below }: AnswersPro
  * Test id and keyboard shortcut of an answer, by the beginning of its command line. `needsAll`: disabled until the
  * channel shows the whole question.
  */
-const MEANT: readonly {
+const ANSWER_BUTTONS: readonly {
   readonly begins: string;
   readonly id: string;
   readonly key?: 'a' | 'r';
@@ -230,9 +230,9 @@ const MEANT: readonly {
   { begins: '/agent distrust', id: 'leave-folder', isNo: true, needsAll: true },
 ];
 
-function Rules({ asked, answer }: RequestProps & { readonly answer: Answer }): JSX.Element | null {
-  const { always, shown } = asked.question;
-  const rules = answersTo(asked).flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
+function Rules({ request, answer }: RequestProps & { readonly answer: Answer }): JSX.Element | null {
+  const { always, shown } = request.question;
+  const rules = answersTo(request).flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
   if (rules.length === 0) return null;
   return (
     <div class="actions answers">
@@ -240,7 +240,7 @@ function Rules({ asked, answer }: RequestProps & { readonly answer: Answer }): J
         <Button
           key={line}
           data-testid="always"
-          title={`${always?.[index]?.rule ?? words}, for ${nameOf(asked.agent)} in this channel, for 30 days`}
+          title={`${always?.[index]?.rule ?? words}, for ${nameOf(request.agent)} in this channel, for 30 days`}
           disabled={!shown}
           onClick={onSingle(() => answer(line))}
         >
@@ -288,21 +288,21 @@ function Trust(question: TrustQuestion): JSX.Element {
 }
 
 /** Why a filled-in form is not accepted: one text, and a text by field name. */
-type Wrong = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
+type FormFault = { readonly text: string; readonly fields?: Readonly<Record<string, string>> };
 
 /** Filled-in form values of the last 100 forms, by channel and question; kept while another channel is shown. */
-const begun = new BoundedMap<string, FilledForm>(100);
+const filledForms = new BoundedMap<string, FilledForm>(100);
 
 type FormProps = RequestProps & { readonly form: CardButton; readonly answer: Answer };
 
-function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormProps): JSX.Element {
-  const { question, shown, about = {} } = asked.question;
+function FormAnswers({ request, form: { line, drawnFor, opens }, answer }: FormProps): JSX.Element {
+  const { question, shown, about = {} } = request.question;
   const id = `${channel.value} ${question}`;
   const fields = opens?.what === 'form' ? opens.of : [];
   const form = useRef<HTMLFormElement>(null);
-  const [wrong, setWrong] = useState<Wrong | null>(null);
-  const [before] = useState(() => begun.get(id) ?? {});
-  const refused = (why: Wrong): void => {
+  const [wrong, setWrong] = useState<FormFault | null>(null);
+  const [before] = useState(() => filledForms.get(id) ?? {});
+  const refused = (why: FormFault): void => {
     setWrong(why);
     const first = fields.findIndex(({ name }) => why.fields?.[name] !== undefined);
     if (first !== -1) form.current?.querySelector<HTMLElement>(`#${fieldId(id, first)}`)?.focus();
@@ -320,7 +320,7 @@ function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormPro
       data-testid="answer-form"
       noValidate={true}
       onSubmit={submit}
-      onInput={() => begun.set(id, filledIn(form.current, fields))}
+      onInput={() => filledForms.set(id, filledIn(form.current, fields))}
     >
       {fields.map((field, index) => (
         <Field
@@ -337,7 +337,7 @@ function FormAnswers({ asked, form: { line, drawnFor, opens }, answer }: FormPro
         </p>
       )}
       <p class="faint">{formNote(about)}.</p>
-      <Answers buttons={answersTo(asked)} shown={shown} answer={answer} isForm={true} />
+      <Answers buttons={answersTo(request)} shown={shown} answer={answer} isForm={true} />
     </form>
   );
 }
@@ -354,15 +354,15 @@ function Field({ id, field, before, wrong }: FieldProps): JSX.Element {
   const hint = fieldHint(field);
   const name = [label, required && <span class="field-hint"> (required)</span>];
   const described = [...(hint === '' ? [] : [`${id}-hint`]), ...(wrong === undefined ? [] : [`${id}-error`])].join(' ');
-  const told = { 'aria-invalid': wrong !== undefined, ...(described === '' ? {} : { 'aria-describedby': described }) };
+  const aria = { 'aria-invalid': wrong !== undefined, ...(described === '' ? {} : { 'aria-describedby': described }) };
   const Frame = isList(field) ? 'fieldset' : 'div';
   return (
     <Frame class="answer-field">
       {isList(field) ? <legend>{name}</legend> : <label for={id}>{name}</label>}
       {isList(field) ? (
-        <Boxes id={id} field={field} value={typeof before === 'object' ? before : parseList(initial)} told={told} />
+        <Boxes id={id} field={field} value={typeof before === 'object' ? before : parseList(initial)} aria={aria} />
       ) : (
-        <Control id={id} field={field} value={typeof before === 'string' ? before : initial} told={told} />
+        <Control id={id} field={field} value={typeof before === 'string' ? before : initial} aria={aria} />
       )}
       {hint !== '' && (
         <span class="field-hint" id={`${id}-hint`}>
@@ -382,16 +382,16 @@ function isList({ kind, options }: FormField): boolean {
   return kind === 'some' && options.length > 0;
 }
 
-type ControlProps<Value> = Pick<FieldProps, 'id' | 'field'> & { readonly value: Value; readonly told: object };
+type ControlProps<Value> = Pick<FieldProps, 'id' | 'field'> & { readonly value: Value; readonly aria: object };
 
 /** Draws a checkbox for each option. The first has the field's id, so that an error of the field focuses this box. */
-function Boxes({ id, field, value, told }: ControlProps<readonly string[]>): JSX.Element {
+function Boxes({ id, field, value, aria }: ControlProps<readonly string[]>): JSX.Element {
   return (
     <>
       {field.options.map((option, index) => (
         <label key={option.value} class="check">
           <input
-            {...told}
+            {...aria}
             id={index === 0 ? id : `${id}-${index}`}
             type="checkbox"
             name={field.name}
@@ -414,9 +414,9 @@ const SHORT_TEXT = 100;
 /** Which keyboard a phone shows, by kind or format of the form field. */
 const INPUT_MODES = { integer: 'numeric', number: 'decimal', email: 'email', uri: 'url' } as const;
 
-function Control({ id, field, value, told }: ControlProps<string>): JSX.Element {
+function Control({ id, field, value, aria }: ControlProps<string>): JSX.Element {
   const { name, kind, required, options, most, format } = field;
-  const common = { id, name, 'aria-required': required, 'data-testid': 'answer-field', ...told };
+  const common = { id, name, 'aria-required': required, 'data-testid': 'answer-field', ...aria };
   if (kind === 'boolean' || options.length > 0) {
     return (
       <select {...common}>
@@ -444,8 +444,8 @@ function filledIn(form: HTMLFormElement | null, fields: readonly FormField[]): F
   const data = new FormData(form ?? undefined);
   return Object.fromEntries(
     fields.map((field) => {
-      const given = data.getAll(field.name).filter((value) => typeof value === 'string');
-      return [field.name, isList(field) ? given : (given[0] ?? '')];
+      const values = data.getAll(field.name).filter((value) => typeof value === 'string');
+      return [field.name, isList(field) ? values : (values[0] ?? '')];
     }),
   );
 }

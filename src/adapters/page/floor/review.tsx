@@ -8,18 +8,18 @@ import { nameOf, review, view } from '../state.ts';
 
 /** Draws the open review of the channel. While none is open, draws the last review, folded. */
 export function ReviewBlock(): JSX.Element | null {
-  const shown = review.value;
-  if (shown === null) return null;
-  const { outcome } = shown;
+  const shownReview = review.value;
+  if (shownReview === null) return null;
+  const { outcome } = shownReview;
   return (
     <Block id="review" title="Review" data-testid="review">
       {outcome === null ? (
-        <ReviewParts {...shown} />
+        <ReviewParts {...shownReview} />
       ) : (
-        <details key={shown.id} class="review-ended">
+        <details key={shownReview.id} class="review-ended">
           <summary>Ended: {outcome.kind}</summary>
           <p class="review-words">{outcome.why}</p>
-          <ReviewParts {...shown} />
+          <ReviewParts {...shownReview} />
         </details>
       )}
     </Block>
@@ -91,7 +91,7 @@ function Iterations({ iterations }: ReviewView): JSX.Element {
 }
 
 function countWords(counts: Readonly<Record<'opened' | 'fixed' | 'disputed' | 'reappeared', number>>): string {
-  const words = Object.entries(counts).flatMap(([what, count]) => (count === 0 ? [] : `${count} ${what}`));
+  const words = Object.entries(counts).flatMap(([kind, count]) => (count === 0 ? [] : `${count} ${kind}`));
   return words.join(', ') || 'no findings';
 }
 

@@ -27,12 +27,12 @@ const wantedQuestion = signal<{ readonly channel: string; readonly id: string } 
 
 /** Notifies of new questions in other channels, or in any channel while the page is hidden, if notifications are on. */
 export function startAttention(): void {
-  let known = new Set<string>();
+  let knownKeys = new Set<string>();
   effect(() => {
     const open = openQuestions.value;
-    const fresh = open.filter((one) => !known.has(keyOf(one)));
-    known = new Set(open.map(keyOf));
-    for (const one of fresh) if (document.hidden || one.channel.id !== channel.peek()) notify(one);
+    const fresh = open.filter((question) => !knownKeys.has(keyOf(question)));
+    knownKeys = new Set(open.map(keyOf));
+    for (const question of fresh) if (document.hidden || question.channel.id !== channel.peek()) notify(question);
   });
 }
 
@@ -46,7 +46,7 @@ export async function toggleNotifications(): Promise<void> {
 /** Shows the next open question. Questions of the open channel precede questions of other channels. */
 export function showQuestion(): void {
   const open = openQuestions.peek();
-  const place = open.findIndex((one) => keyOf(one) === lastShown);
+  const place = open.findIndex((question) => keyOf(question) === lastShown);
   const next = open[(place + 1) % open.length];
   if (next !== undefined) show(next);
 }
@@ -86,11 +86,11 @@ export function questionWords({ agent, channel: { name } }: OpenQuestion): strin
 
 function notify(open: OpenQuestion): void {
   if (notifies.peek() !== true || Notification.permission !== 'granted') return;
-  const shown = new Notification(questionWords(open), { body: open.title, tag: keyOf(open) });
-  shown.addEventListener('click', () => {
+  const notification = new Notification(questionWords(open), { body: open.title, tag: keyOf(open) });
+  notification.addEventListener('click', () => {
     window.focus();
     show(open);
-    shown.close();
+    notification.close();
   });
 }
 
@@ -114,12 +114,14 @@ export function Announcer(): JSX.Element {
     const ends = [effect(showTitle), watchMessages()];
     return () => ends.forEach((end) => end());
   }, []);
-  const [asked] = openQuestions.value;
+  const [firstQuestion] = openQuestions.value;
   return (
     <div class="unseen">
       <p aria-live="polite">{floorWords.value}</p>
       <p aria-live="polite">{messageWords.value}</p>
-      <p aria-live="assertive">{asked && `${questionWords(asked)}: ${asked.title}. Alt+A opens it.`}</p>
+      <p aria-live="assertive">
+        {firstQuestion && `${questionWords(firstQuestion)}: ${firstQuestion.title}. Alt+A opens it.`}
+      </p>
       <p aria-live="assertive">{connection.value === 'lost' ? 'The connection to Conch is lost. Reconnecting.' : ''}</p>
     </div>
   );
@@ -134,22 +136,22 @@ function showTitle(): void {
 }
 
 function watchMessages(): () => void {
-  let told = { channel: channel.peek(), seq: messages.peek().at(-1)?.seq ?? 0 };
+  let announced = { channel: channel.peek(), seq: messages.peek().at(-1)?.seq ?? 0 };
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tell = (): void => {
     timer = undefined;
     // Questions are announced separately.
-    const fresh = messages.peek().filter(({ seq, asks }) => seq > told.seq && asks === null);
+    const fresh = messages.peek().filter(({ seq, asks }) => seq > announced.seq && asks === null);
     const last = fresh.at(-1);
     if (last === undefined) return;
-    told = { channel: channel.peek(), seq: last.seq };
+    announced = { channel: channel.peek(), seq: last.seq };
     const words = `${last.speaker.name}: ${last.text.slice(0, 300)}`;
     messageWords.value = fresh.length === 1 ? words : `${fresh.length} new messages. ${words}`;
   };
   const end = effect(() => {
     const last = messages.value.at(-1)?.seq ?? 0;
-    if (told.channel !== channel.value || told.seq === 0) told = { channel: channel.value, seq: last };
-    else if (last > told.seq) timer ??= setTimeout(tell, GATHER_MS);
+    if (announced.channel !== channel.value || announced.seq === 0) announced = { channel: channel.value, seq: last };
+    else if (last > announced.seq) timer ??= setTimeout(tell, GATHER_MS);
   });
   return () => {
     clearTimeout(timer);

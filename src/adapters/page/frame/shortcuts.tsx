@@ -10,7 +10,7 @@ import { showQuestion } from './attention.tsx';
 
 type Shortcut = {
   readonly keys: string;
-  readonly what: string;
+  readonly purpose: string;
   /**
    * Actions by key. A key with Alt is named by the `code` of its event. Keys without Alt work only outside of text
    * fields.
@@ -19,26 +19,26 @@ type Shortcut = {
 };
 
 const SHORTCUTS: readonly Shortcut[] = [
-  { keys: 'Enter', what: 'Send the message' },
-  { keys: 'Shift + Enter', what: 'New line' },
-  { keys: '/', what: 'Write a command', acts: { '/': focusComposer } },
-  { keys: 'c', what: 'Go to the composer', acts: { c: focusComposer } },
-  { keys: 'Alt + A', what: 'Go to the next request of any channel', acts: { 'Alt KeyA': showQuestion } },
-  { keys: 'a  r', what: 'On a request: allow, deny' },
-  { keys: 'Alt + S', what: 'Skip the turn under way', acts: { 'Alt KeyS': () => pressButton('/floor skip') } },
-  { keys: 'Alt + X', what: 'Stop everything', acts: { 'Alt KeyX': () => pressButton('/stop') } },
-  { keys: 'Alt + P', what: 'Pause or resume the floor', acts: { 'Alt KeyP': pauseOrResume } },
+  { keys: 'Enter', purpose: 'Send the message' },
+  { keys: 'Shift + Enter', purpose: 'New line' },
+  { keys: '/', purpose: 'Write a command', acts: { '/': focusComposer } },
+  { keys: 'c', purpose: 'Go to the composer', acts: { c: focusComposer } },
+  { keys: 'Alt + A', purpose: 'Go to the next request of any channel', acts: { 'Alt KeyA': showQuestion } },
+  { keys: 'a  r', purpose: 'On a request: allow, deny' },
+  { keys: 'Alt + S', purpose: 'Skip the turn under way', acts: { 'Alt KeyS': () => pressButton('/floor skip') } },
+  { keys: 'Alt + X', purpose: 'Stop everything', acts: { 'Alt KeyX': () => pressButton('/stop') } },
+  { keys: 'Alt + P', purpose: 'Pause or resume the floor', acts: { 'Alt KeyP': pauseOrResume } },
   {
     keys: '1  2  3',
-    what: 'Floor, turns, journal',
+    purpose: 'Floor, turns, journal',
     acts: { 1: () => show('floor'), 2: () => show('turns'), 3: () => show('journal') },
   },
-  { keys: '4', what: 'Tool calls of all agents', acts: { 4: () => toggleView('audit') } },
-  { keys: 'Home', what: 'Go to the beginning', acts: { Home: showBeginning } },
-  { keys: 'End', what: 'Go to the newest message', acts: { End: showEnd } },
-  { keys: 't', what: 'Light or dark', acts: { t: toggleTheme } },
-  { keys: '?', what: 'This list', acts: { '?': () => (helpOpen.value = true) } },
-  { keys: 'Esc', what: 'Close what is open' },
+  { keys: '4', purpose: 'Tool calls of all agents', acts: { 4: () => toggleView('audit') } },
+  { keys: 'Home', purpose: 'Go to the beginning', acts: { Home: showBeginning } },
+  { keys: 'End', purpose: 'Go to the newest message', acts: { End: showEnd } },
+  { keys: 't', purpose: 'Light or dark', acts: { t: toggleTheme } },
+  { keys: '?', purpose: 'This list', acts: { '?': () => (helpOpen.value = true) } },
+  { keys: 'Esc', purpose: 'Close what is open' },
 ];
 
 /** On Apple's keyboards Alt types letters, such as ß and ź. So shortcuts with Alt do not work in text fields there. */
@@ -90,12 +90,12 @@ export function Help(): JSX.Element {
         <SignButton icon="close" label="Close" onClick={() => (helpOpen.value = false)} />
       </div>
       <dl>
-        {SHORTCUTS.map(({ keys, what }) => (
+        {SHORTCUTS.map(({ keys, purpose }) => (
           <div key={keys}>
             <dt>
               <kbd>{keys}</kbd>
             </dt>
-            <dd>{what}</dd>
+            <dd>{purpose}</dd>
           </div>
         ))}
       </dl>
