@@ -336,7 +336,8 @@ async function tryAgents(parts: TrialParts): Promise<readonly CheckResult[]> {
 type TrialParts = BackendsParts & { readonly trust: FolderTrust };
 
 /**
- * `triedFindings`: the findings of agents that were tried before. Rejects when a file in the data folder cannot be read.
+ * `triedFindings`: the findings of agents that were tried before. Rejects when a file in the data folder cannot be
+ * read.
  */
 async function tryAgent(
   agent: AgentConfig,
