@@ -5,8 +5,9 @@ import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import type { Instant } from '../lib/time.ts';
 import { quoted } from '../turns/commands/parse.ts';
-import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
+import { runOnFloor } from '../work/runs/floor-binding.ts';
 import { toolCallRows } from '../work/runs/call-record.ts';
+import { auditRow } from '../work/runs/run-audit.ts';
 import { callWords } from '../turns/tool-calls.ts';
 
 /** The result of a command: a text for standard output or, if not `ok`, for standard error. */
@@ -35,7 +36,7 @@ export function audited(
   const from = sinceOf(since, now);
   if (from === null) return notSince(since);
   const rows = [...readJournals(path, runOnFloor)].flatMap(([key, entries]) =>
-    toolCallRows(entries).map((row) => ({ ...seatOfRuns(key), ...row })),
+    toolCallRows(entries).map((row) => auditRow(key, row)),
   );
   const wanted = rows.filter(({ askedAt }) => askedAt >= from).toSorted((a, b) => a.askedAt - b.askedAt);
   const lines = wanted.map((row) =>

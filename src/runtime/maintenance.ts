@@ -157,8 +157,8 @@ async function alsoErased(erasure: Erasure, store: FloorStore): Promise<AlsoEras
   const stretches: TextStretch[] = [];
   const worked = new Map<ChannelId, Set<string>>();
   for (const [key, newest] of store.journals(runOnFloor)) {
-    const { channel, agent, aside } = seatOfRuns(key);
-    const givenTurns = aside === true ? undefined : turns.get(channel);
+    const { channel, agent, isBackground } = seatOfRuns(key);
+    const givenTurns = isBackground === true ? undefined : turns.get(channel);
     for (const run of runsBack(noted(newest, person))) {
       const isTheirs = person !== null && run.requestedBy === id;
       if (!isTheirs && !run.sessions.some((each) => givenTurns?.has(`${agent} ${each}`) === true)) continue;

@@ -24,6 +24,7 @@ import type { Change } from '../turns/manager.ts';
 import type { FloorView, InboxRow, Line } from '../turns/view.ts';
 import { holderOf, deliveryPreviewOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/recognition.ts';
+import { defined } from '../lib/defined.ts';
 
 /** Reads the stored floors for the page, cards, agents and operators. */
 export type ReadModel = FloorQueries & {
@@ -221,8 +222,8 @@ export function sessionSettingsOf(
       const cache = settingsCacheOf(config());
       const cached = cache.get(place);
       if (cached !== undefined) return cached;
-      const seat = parseSessionId(place);
-      const { channel: id } = seat;
+      const { channel: id, aside: isBackground } = parseSessionId(place);
+      const seat = { channel: id, ...defined({ isBackground }) };
       const channelConfig = channelsById(config().channels).get(id);
       const rules = channelConfig?.turnConfig ?? config().turnConfig;
       const { turnCompleteSignal: signal, passWords, coalesceMs, contextTokens } = rules;

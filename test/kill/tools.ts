@@ -88,8 +88,8 @@ export function verifyReports(
 /** The reports of completed background runs, by channel. */
 export function reportsIn(database: string): ReadonlyMap<string, readonly string[]> {
   const ended = [...readJournals(database, runOnFloor)].flatMap(([key, entries]) => {
-    const { channel, aside } = seatOfRuns(key);
-    if (aside !== true) return [];
+    const { channel, isBackground } = seatOfRuns(key);
+    if (isBackground !== true) return [];
     return entries.flatMap(({ fact }) =>
       fact.type === 'runCompleted' && fact.result.trim() !== '' ? [{ channel, text: fact.result }] : [],
     );

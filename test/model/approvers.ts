@@ -138,7 +138,7 @@ async function asking({ seat, asker, line }: Scene): Promise<Bound> {
   const about = { tool: 'ask of forms', folder: null, why: 'its server asks', says: null, answer: 'name=…' };
   const asked = line.startsWith('/answer') ? { about } : { offers };
   const words = { title: 'Bash', detail: 'npm test', ...asked };
-  if (seat.aside === true) await bound.besideAsking({ words }, asker);
+  if (seat.isBackground === true) await bound.besideAsking({ words }, asker);
   else {
     await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: asker });
     await bound.requests('a', { words });

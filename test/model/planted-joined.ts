@@ -18,10 +18,10 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'runs are not told of a restart',
     file: BINDING,
-    find: 'return fact.restart ? recovered(floor) : [];',
+    find: 'return fact.restart ? recoverCommands(floor) : [];',
     replace: 'return [];',
   },
-  { name: 'a run outlives its turn', file: BINDING, find: 'return left(fact);', replace: 'return [];' },
+  { name: 'a run outlives its turn', file: BINDING, find: 'return endCommands(fact);', replace: 'return [];' },
   {
     name: 'a run goes on while its turn waits',
     file: BINDING,
@@ -43,7 +43,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a run is not told what people said',
     file: BINDING,
-    find: 'return hasRun(floor, fact.agent) ? decided(fact) : [];',
+    find: 'return hasRun(floor, fact.agent) ? decisionCommands(fact) : [];',
     replace: 'return [];',
   },
   {
@@ -375,14 +375,14 @@ export const PLANTED_CLICKS: readonly Planted[] = [
   {
     name: 'whoever asked for work beside the floor decides',
     file: COMMANDS,
-    find: '{ channel, agent, ...(isBackground ? { aside: true } : {}) };',
+    find: '{ channel, agent, ...(isBackground ? { isBackground: true } : {}) };',
     replace: '{ channel, agent };',
   },
   {
     name: 'a question of work beside the floor is left to nobody',
     file: COMMANDS,
-    find: 'if (asked?.question.approval === undefined) return null;',
-    replace: 'if (asked?.question.approval === undefined || asked.isBackground) return null;',
+    find: 'if (asking?.question.approval === undefined) return null;',
+    replace: 'if (asking?.question.approval === undefined || asking.isBackground) return null;',
   },
   {
     name: 'a button of another store counts',

@@ -233,8 +233,8 @@ class RunGate implements ToolGate {
 
   async #begin(): Promise<boolean> {
     if (this.#isOpen) return true;
-    const { channel, agent, aside } = this.#seat;
-    if (aside === true) {
+    const { channel, agent, isBackground } = this.#seat;
+    if (isBackground === true) {
       await this.#apply({ type: 'STEP', session: this.#session, turn: 1, toolCalls: [], ...this.#output });
       return this.#isOpen;
     }

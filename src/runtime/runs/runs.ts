@@ -12,9 +12,9 @@ import type { AgentCommand } from '../../turns/floor/command.ts';
 import { findSeat, findTurn } from '../../turns/floor/seats.ts';
 import type { ReadOnly } from '../../rules/verdict.ts';
 import type { TurnManager } from '../../turns/manager.ts';
-import { AsideRuns } from '../../work/runs/aside-runs.ts';
-import type { AsideReports, AsideTask, AsideWorker } from '../../work/runs/aside-runs.ts';
-import { isAsideName, runKeyOf, runOnFloor } from '../../work/runs/floor-binding.ts';
+import { BackgroundRuns } from '../../work/runs/background-runs.ts';
+import type { BackgroundReports, BackgroundTask, BackgroundWorker } from '../../work/runs/background-runs.ts';
+import { isBackgroundName, runKeyOf, runOnFloor } from '../../work/runs/floor-binding.ts';
 import type { RunSeat } from '../../work/runs/floor-binding.ts';
 import { createRunCommands } from '../../work/runs/run-commands.ts';
 import type { RunCommandPorts } from '../../work/runs/run-commands.ts';
@@ -79,7 +79,7 @@ export class Runs {
   drafted: RunFeeds['drafted'] | null = null;
 
   readonly #ports: RunsPorts;
-  readonly #backgroundRuns: AsideRuns;
+  readonly #backgroundRuns: BackgroundRuns;
   readonly #lines = new BoundedMap<ChannelId, readonly Line[]>(CHANNELS);
   /** The agents for background runs; `null` before `begin`. */
   #agents: Pick<Supervisor, 'aside' | 'backend'> | null = null;
@@ -143,7 +143,7 @@ export class Runs {
     if (command.type !== 'spend' || command.use === undefined) return command;
     const requestedBy = this.#requestedBy(seat) ?? '';
     const run = this.store.state(runKeyOf(seat))?.run ?? null;
-    const isIts = seat.aside === true || run?.session === `${command.epoch}`;
+    const isIts = seat.isBackground === true || run?.session === `${command.epoch}`;
     const more = { ...(requestedBy === '' ? {} : { requestedBy }), ...(run !== null && isIts ? { run: run.id } : {}) };
     return { ...command, use: { ...command.use, ...more } };
   }
@@ -180,9 +180,9 @@ export class Runs {
     return { steps: stepsOf(config(), seat, 'background'), waitMs };
   }
 
-  #createBackgroundRuns(failed: (error: unknown) => void): AsideRuns {
+  #createBackgroundRuns(failed: (error: unknown) => void): BackgroundRuns {
     const { manager } = this.#ports;
-    return new AsideRuns({
+    return new BackgroundRuns({
       ...this.#ports,
       runs: this.store,
       failed,
@@ -199,7 +199,7 @@ export class Runs {
   #read(feeds: RunFeeds, { agent, channel, after, format }: EventRequest, sink: Sink): ReturnType<EventSource> {
     const { floors, clock } = this.#ports;
     this.drafted ??= (seat, text) => feeds.drafted(seat, text);
-    const isBackground = isAsideName(agent);
+    const isBackground = isBackgroundName(agent);
     const id = isBackground ? agent.slice(0, -1) : agent;
     const seats = floors.seatsOf(id);
     const [only] = seats;
@@ -209,7 +209,7 @@ export class Runs {
     if (channel !== null && !seats.includes(channel))
       return { ok: false, status: 404, text: `"${id}" has no seat in ${channel}.` };
     const turnSeat: RunSeat = { channel: channel ?? only, agent: id };
-    const backgroundSeat: RunSeat = { ...turnSeat, aside: true };
+    const backgroundSeat: RunSeat = { ...turnSeat, isBackground: true };
     const streamedSeats = isBackground
       ? ([backgroundSeat] as const)
       : format === 'ag-ui'
@@ -236,18 +236,18 @@ export class Runs {
   }
 
   /** Why an agent must not change the work in its turn: it reviews, or speaks for another ticket. `null`: it may. */
-  #readOnly({ channel, agent, aside }: RunSeat): ReadOnly | null {
+  #readOnly({ channel, agent, isBackground }: RunSeat): ReadOnly | null {
     const floor = this.#ports.manager.floor(channel);
-    if (aside === true || floor?.task === undefined || floor.task.primary === agent) return null;
+    if (isBackground === true || floor?.task === undefined || floor.task.primary === agent) return null;
     if (findTurn(floor, agent)?.brief === undefined) return null;
     return floor.task.kind === 'review' ? 'review' : 'meeting';
   }
 
   /** The people and programs that caused a seat's work. */
   #requesters(seat: RunSeat): readonly Requester[] {
-    const { channel, agent, aside } = seat;
+    const { channel, agent, isBackground } = seat;
     const { store, manager } = this.#ports;
-    const by = aside === true ? this.store.state(runKeyOf(seat))?.run?.requestedBy : undefined;
+    const by = isBackground === true ? this.store.state(runKeyOf(seat))?.run?.requestedBy : undefined;
     if (by !== undefined) return [this.#personOf(by)];
     const floor = manager.floor(channel);
     const turn = floor === null ? null : findTurn(floor, agent);
@@ -271,7 +271,7 @@ export class Runs {
   }
 
   #writtenBy(seat: RunSeat): string {
-    if (seat.aside === true) return this.#backgroundRuns.written(seat);
+    if (seat.isBackground === true) return this.#backgroundRuns.written(seat);
     const floor = this.#ports.manager.floor(seat.channel);
     return (floor === null ? null : findTurn(floor, seat.agent))?.words ?? '';
   }
@@ -299,7 +299,7 @@ export class Runs {
     return lines;
   }
 
-  #open({ seat, tools, by, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
+  #open({ seat, tools, by, ...order }: BackgroundTask, reports: BackgroundReports): BackgroundWorker | null {
     const { manager, log, clean, config } = this.#ports;
     const reaches = (server: string, tool: string | null): boolean =>
       tools === null || reachesServer(config(), seat, server, tool, tools);
@@ -309,7 +309,7 @@ export class Runs {
       worked: (sign) => reports.worked(sign),
       done: (text) => reports.done(clean(text)),
       lost: (failure) => reports.lost({ ...failure, message: clean(failure.message) }),
-      drafted: (text) => this.drafted?.({ channel, agent, aside: true }, text === null ? null : clean(text)),
+      drafted: (text) => this.drafted?.({ channel, agent, isBackground: true }, text === null ? null : clean(text)),
       told: (report) => {
         const bookedReport = report.type === 'spend' ? this.withRequester(seat, { ...report, epoch: 0 }) : report;
         manager.apply(channel, redactedReport(bookedReport, clean)).catch(logFailure);

@@ -13,8 +13,8 @@ import { lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
-/** An agent in a channel, for the runs of its turns or, with `aside`, for its background runs. */
-export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
+/** An agent in a channel, for the runs of its turns or, with `isBackground`, for its background runs. */
+export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly isBackground?: true };
 
 /** The key of a seat's runs. */
 export function runKeyOf({ channel, ...seat }: RunSeat): string {
@@ -22,23 +22,25 @@ export function runKeyOf({ channel, ...seat }: RunSeat): string {
 }
 
 /** The name of a seat's runs in commands: the agent's id, with a "+" for background runs. */
-export function runName({ agent, aside }: Omit<RunSeat, 'channel'>): string {
-  return `${agent}${aside === true ? ASIDE : ''}`;
+export function runName({ agent, isBackground }: Omit<RunSeat, 'channel'>): string {
+  return `${agent}${isBackground === true ? BACKGROUND_SUFFIX : ''}`;
 }
 
 /** Whether a name in a command is of an agent's background run. */
-export const isAsideName = (name = ''): boolean => name.endsWith(ASIDE);
+export const isBackgroundName = (name = ''): boolean => name.endsWith(BACKGROUND_SUFFIX);
 
 /** The keys of an agent's runs in a channel: of its turns, and of its background runs. */
-export function runKeysOf({ channel, agent }: RunSeat): readonly [turns: string, beside: string] {
-  return [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, aside: true })];
+export function runKeysOf({ channel, agent }: RunSeat): readonly [turns: string, background: string] {
+  return [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, isBackground: true })];
 }
 
 /** The seat of a key. Agents' ids contain no spaces and end in no "+". */
 export function seatOfRuns(key: string): RunSeat {
   const at = key.lastIndexOf(' ');
   const [channel, agent] = [key.slice(0, at), key.slice(at + 1)];
-  return isAsideName(agent) ? { channel, agent: agent.slice(0, -ASIDE.length), aside: true } : { channel, agent };
+  return isBackgroundName(agent)
+    ? { channel, agent: agent.slice(0, -BACKGROUND_SUFFIX.length), isBackground: true }
+    : { channel, agent };
 }
 
 /**
@@ -74,9 +76,9 @@ export const runOnFloor = { ...runMachine, causes: floorCommands } satisfies Mac
 >;
 
 function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
-  if (fact.type === 'disconnected') return fact.restart ? recovered(floor) : [];
-  if (fact.type === 'stoodStill') return delayedAsides(fact, floor);
-  if (fact.type === 'asideAnswered' || fact.type === 'asideStopped') return asideCommands(fact, floor);
+  if (fact.type === 'disconnected') return fact.restart ? recoverCommands(floor) : [];
+  if (fact.type === 'stoodStill') return delayCommands(fact, floor);
+  if (fact.type === 'asideAnswered' || fact.type === 'asideStopped') return backgroundCommands(fact, floor);
   const commands = commandsOf(fact, floor);
   if (commands.length === 0 || !('agent' in fact) || typeof fact.agent !== 'string') return [];
   const key = runKeyOf({ channel: floor.channel, agent: fact.agent });
@@ -87,16 +89,18 @@ function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
  * Delays the deadlines of background runs by the time for which Conch's process stood still: people could not decide
  * meanwhile.
  */
-function delayedAsides({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: Floor): readonly CommandFor[] {
+function delayCommands({ ms }: FactOf<'stoodStill'>, { channel, asides = [] }: Floor): readonly CommandFor[] {
   const command: RunCommand = { type: 'STANDSTILL', ms };
-  const keys = asides.map(({ agent }) => runKeyOf({ channel, agent, aside: true }));
+  const keys = asides.map(({ agent }) => runKeyOf({ channel, agent, isBackground: true }));
   return keys.map((key) => ({ machine: runMachine.name, key, command }));
 }
 
-function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
-  const key = runKeyOf({ channel, agent: fact.agent, aside: true });
+function backgroundCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
+  const key = runKeyOf({ channel, agent: fact.agent, isBackground: true });
   const commands: readonly RunCommand[] =
-    fact.type === 'asideAnswered' ? decided(fact) : [{ type: 'ABORT', reason: stoppedWords(fact), by: fact.by }];
+    fact.type === 'asideAnswered'
+      ? decisionCommands(fact)
+      : [{ type: 'ABORT', reason: stoppedWords(fact), by: fact.by }];
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
 }
 
@@ -104,7 +108,7 @@ function stoppedWords({ why }: FactOf<'asideStopped'>): string {
   return why === undefined ? 'it was stopped' : BACKGROUND_RUN_END_WORDS[why];
 }
 
-function recovered(floor: Floor): readonly CommandFor[] {
+function recoverCommands(floor: Floor): readonly CommandFor[] {
   const cut = turnsOf(floor).filter(({ run }) => run === true);
   const command: RunCommand = { type: 'RECOVER' };
   const keys = cut.map(({ agent }) => runKeyOf({ channel: floor.channel, agent }));
@@ -114,9 +118,9 @@ function recovered(floor: Floor): readonly CommandFor[] {
 function commandsOf(fact: Fact, floor: Floor): readonly RunCommand[] {
   switch (fact.type) {
     case 'runBegun':
-      return begun(fact, floor);
+      return beginCommands(fact, floor);
     case 'runLeft':
-      return left(fact);
+      return endCommands(fact);
     case 'turnWaited':
       return hasRun(floor, fact.agent) && fact.wait.reason !== 'approval'
         ? [{ type: 'PAUSE', reason: 'user_input', context: fact.wait.reason }]
@@ -129,7 +133,7 @@ function commandsOf(fact: Fact, floor: Floor): readonly RunCommand[] {
           ]
         : [];
     case 'questionClosed':
-      return hasRun(floor, fact.agent) ? decided(fact) : [];
+      return hasRun(floor, fact.agent) ? decisionCommands(fact) : [];
     default:
       return [];
   }
@@ -143,17 +147,17 @@ function hasRun(floor: Floor, agent: AgentId): boolean {
  * Returns the commands that begin the run of a turn. A run of an earlier turn that is failed or still open is aborted
  * first.
  */
-function begun(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
+function beginCommands(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
   const { epoch, agent, maxTurns, requestedBy, prompt, output } = fact;
   const turn = `turn #${epoch} of ${agent} in ${floor.channel}`;
   const isOfReview = floor.task?.kind === 'review' && findTurn(floor, agent)?.brief !== undefined;
   const session = `${fact.epoch}`;
-  const given = { runType: 'conversational', prompt: prompt ?? turn, session, by: null, waitMs: null } as const;
-  const told = { ...defined({ maxTurns, requestedBy }) };
+  const startFields = { runType: 'conversational', prompt: prompt ?? turn, session, by: null, waitMs: null } as const;
+  const optionalFields = { ...defined({ maxTurns, requestedBy }) };
   const task = { id: isOfReview ? floor.task.id : turn, column: 'in_progress' };
   return [
     { type: 'ABORT', reason: 'another turn began', by: null },
-    { type: 'START', ...given, ...told, allowedTools: null, task },
+    { type: 'START', ...startFields, ...optionalFields, allowedTools: null, task },
     { type: 'STEP', session, turn: 1, toolCalls: [], ...defined({ output }) },
   ];
 }
@@ -162,7 +166,7 @@ function begun(fact: FactOf<'runBegun'>, floor: Floor): readonly RunCommand[] {
  * Returns the commands that end the run of a turn. A run with a running call cannot complete, so it is aborted. A
  * paused run cannot fail by the specification's table, so it is aborted, too.
  */
-function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
+function endCommands(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   const session = `${fact.epoch}`;
   const abort = (reason: string) => ({ type: 'ABORT', reason, by: null }) as const;
   switch (fact.outcome) {
@@ -187,7 +191,7 @@ function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   }
 }
 
-function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly RunCommand[] {
+function decisionCommands(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly RunCommand[] {
   const { choice, by, approval, reason, always, until } = fact;
   if (choice === null) return [];
   if (approval !== undefined) {
@@ -211,11 +215,11 @@ function floorCommand(fact: RunFact, state: RunState): Command | null {
   const { agent } = seatOfRuns(key);
   // The channel is told of a revoked rule in the same transaction.
   if (fact.type === 'ruleRevoked') return fact.told === undefined ? null : { type: 'tellRevoked', agent, ...fact.told };
-  if (run?.type === 'background') return besideFloor(fact, state, run);
-  return run?.type === 'conversational' ? onFloor(fact, state, run) : null;
+  if (run?.type === 'background') return backgroundRunCommand(fact, state, run);
+  return run?.type === 'conversational' ? turnRunCommand(fact, state, run) : null;
 }
 
-function onFloor(fact: RunFact, { key, unknown }: RunState, run: Run): Command | null {
+function turnRunCommand(fact: RunFact, { key, unknown }: RunState, run: Run): Command | null {
   const { agent } = seatOfRuns(key);
   const epoch = Number(run.session);
   switch (fact.type) {
@@ -240,8 +244,8 @@ function onFloor(fact: RunFact, { key, unknown }: RunState, run: Run): Command |
   }
 }
 
-function decidedOf({ by, told }: Extract<RunFact, { type: 'resumed' }>) {
-  return by === null || told === undefined ? {} : { decided: { by, ...told } };
+function decidedOf({ by, told: decider }: Extract<RunFact, { type: 'resumed' }>) {
+  return by === null || decider === undefined ? {} : { decided: { by, ...decider } };
 }
 
 function callOutcomeOf({ status, outcome, duration, output }: Extract<RunFact, { type: 'callSettled' }>) {
@@ -250,7 +254,7 @@ function callOutcomeOf({ status, outcome, duration, output }: Extract<RunFact, {
   return { status: output === null ? ('unrun' as const) : status, ms: duration };
 }
 
-function besideFloor(fact: RunFact, state: RunState, run: Run): Command | null {
+function backgroundRunCommand(fact: RunFact, state: RunState, run: Run): Command | null {
   const { key, status, unknown } = state;
   const { agent } = seatOfRuns(key);
   const number = lastNumber(state);
@@ -281,7 +285,7 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): Command | null {
         agent,
         run: number,
         failed: true,
-        what: `${what}. /run retry ${agent}${ASIDE} or /run abort ${agent}${ASIDE}`,
+        what: `${what}. /run retry ${agent}${BACKGROUND_SUFFIX} or /run abort ${agent}${BACKGROUND_SUFFIX}`,
       };
     }
     case 'aborted':
@@ -295,13 +299,13 @@ function besideFloor(fact: RunFact, state: RunState, run: Run): Command | null {
   }
 }
 
-const ASIDE = '+';
+const BACKGROUND_SUFFIX = '+';
 const PROMPT_LENGTH = 200;
 
 function refusalOf(agent: AgentId, { tool, rule, why, words }: RequestedCall): Command {
   // Calls that an earlier version recorded have no reason.
-  const told = why ?? (rule === null ? 'no rule covers it' : `rule "${rule}"`);
-  return { type: 'forbidden', agent, title: words?.title ?? tool, why: told };
+  const reason = why ?? (rule === null ? 'no rule covers it' : `rule "${rule}"`);
+  return { type: 'forbidden', agent, title: words?.title ?? tool, why: reason };
 }
 
 type Asking = Pick<Extract<Command, { type: 'request' }>, 'approval' | 'unaskable'>;
@@ -326,5 +330,5 @@ function questionOf(
 
 function endsWhat({ type, id }: Run): string {
   if (type !== 'background') return 'its turn; /run complete';
-  return `it; /run complete ${seatOfRuns(id.slice(0, id.lastIndexOf('#'))).agent}${ASIDE}`;
+  return `it; /run complete ${seatOfRuns(id.slice(0, id.lastIndexOf('#'))).agent}${BACKGROUND_SUFFIX}`;
 }

@@ -16,6 +16,7 @@ import { toolCallRows } from './call-record.ts';
 import { runKeysOf, runName, seatOfRuns } from './floor-binding.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
 import type { RunState } from './run.ts';
+import { defined } from '../../lib/defined.ts';
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 type AuditPorts = {
@@ -112,7 +113,7 @@ export function* newestCalls(
   while (open.length > 0) {
     const next = open.reduce((latest, each) => (each.at > latest.at ? each : latest));
     if (next.at < since) return;
-    if (next.row !== null) yield { ...seatOfRuns(next.key), ...next.row };
+    if (next.row !== null) yield auditRow(next.key, next.row);
     const step = next.steps.next();
     if (step.done === true) {
       open = open.filter((each) => each !== next);
@@ -123,11 +124,17 @@ export function* newestCalls(
   }
 }
 
+/** Returns a tool call with its seat. `key`: the key of the seat's runs. */
+export function auditRow(key: string, row: ToolCallRow): AuditRow {
+  const { channel, agent, isBackground } = seatOfRuns(key);
+  return { channel, agent, ...defined({ aside: isBackground }), ...row };
+}
+
 function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry>): readonly AuditRow[] {
   const found = new Map<string, AuditRow>();
   for (const { row } of callsBack(newest)) {
     if (row === null) continue;
-    if (ids.has(row.call) && !found.has(row.call)) found.set(row.call, { ...seatOfRuns(key), ...row });
+    if (ids.has(row.call) && !found.has(row.call)) found.set(row.call, auditRow(key, row));
     if (found.size === ids.size) break;
   }
   return [...found.values()];

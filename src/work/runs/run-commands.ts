@@ -8,8 +8,8 @@ import type { PostedDraft } from '../../turns/manager.ts';
 import { DISCARDED } from '../../turns/drawn-for.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
-import { lostWords } from './aside-runs.ts';
-import { isAsideName, runKeyOf, runKeysOf, runName, seatOfRuns } from './floor-binding.ts';
+import { lostWords } from './background-runs.ts';
+import { isBackgroundName, runKeyOf, runKeysOf, runName, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
 import { habits, totalWords, totalsText } from './run-audit.ts';
@@ -62,9 +62,9 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
   return {
     run(verb, agent, request) {
       const whose = agent ?? holderOf(ports, request.channel);
-      if (verb === 'status' || verb === 'approvals') return listed(verb, agent, request, ports);
+      if (verb === 'status' || verb === 'approvals') return listRuns(verb, agent, request, ports);
       if (verb === 'log') return { ok: true, text: logText(agent, request, ports) };
-      if (verb === 'start' && agent !== null) return begun(agent, request, ports);
+      if (verb === 'start' && agent !== null) return startRun(agent, request, ports);
       if (whose === null || verb === 'start')
         return { ok: false, text: `Nobody holds the floor. Name the agent: /run ${verb} dev` };
       return isOld(verb, keyFor(whose, request, ports), request, ports)
@@ -74,12 +74,12 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
     totals: (agent) => totalsText(agent, ports.runs),
     approvers(channel, question) {
       const view = ports.floors.view(channel);
-      const asked = view === null ? null : requestByNumber(view, question);
-      if (asked?.question.approval === undefined) return null;
-      const { agent, isBackground } = asked;
+      const asking = view === null ? null : requestByNumber(view, question);
+      if (asking?.question.approval === undefined) return null;
+      const { agent, isBackground } = asking;
       const approvers = ports.approvers(agent);
       if (approvers !== 'other') return approvers === null ? null : { only: approvers };
-      const seat: RunSeat = { channel, agent, ...(isBackground ? { aside: true } : {}) };
+      const seat: RunSeat = { channel, agent, ...(isBackground ? { isBackground: true } : {}) };
       const by = ports.runs.state(runKeyOf(seat))?.run?.requestedBy ?? null;
       return { not: [...ports.requesters(seat), ...(by === null ? [] : [by])] };
     },
@@ -94,17 +94,17 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
 
 function isOld(verb: RunVerb, key: string, { channel, drawnFor, values }: Request, ports: RunCommandPorts): boolean {
   if (drawnFor === undefined || verb === 'log' || verb === 'revoke') return false;
-  const { agent, aside = false } = seatOfRuns(key);
+  const { agent, isBackground = false } = seatOfRuns(key);
   if (drawnFor.of === 'question') {
     const view = ports.floors.view(channel);
-    const asked = view === null ? null : requestByKey(view, drawnFor.key);
-    return asked?.agent !== agent || asked.isBackground !== aside;
+    const asking = view === null ? null : requestByKey(view, drawnFor.key);
+    return asking?.agent !== agent || asking.isBackground !== isBackground;
   }
   const state = ports.runs.state(key);
   // A run keeps its number when it is retried, so an old Discard button would end the retried run.
   if (verb === 'abort' && values.words === DISCARDED && state?.status !== 'error') return true;
   const number = state === null ? null : lastNumber(state);
-  return aside ? number !== drawnFor.epoch : state?.run?.session !== `${drawnFor.epoch}`;
+  return isBackground ? number !== drawnFor.epoch : state?.run?.session !== `${drawnFor.epoch}`;
 }
 
 type Verb = Exclude<RunVerb, 'start' | 'status' | 'approvals' | 'log'>;
@@ -135,16 +135,16 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const key = keyFor(agent, request, ports);
     const { status, run } = ports.runs.state(key) ?? {};
     const by = request.person.id;
-    const isAside = seatOfRuns(key).aside === true;
+    const isBackground = seatOfRuns(key).isBackground === true;
     const written = ports.written(seatOfRuns(key));
-    const told = { name: request.person.name, completes: true } as const;
+    const decider = { name: request.person.name, completes: true } as const;
     const commands = (last: string): readonly RunCommand[] => {
       const result = [written, last].filter((text) => text !== '').join('\n\n');
       const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
-      return status === 'paused' ? [{ type: 'RESUME', by, told }, complete] : [complete];
+      return status === 'paused' ? [{ type: 'RESUME', by, told: decider }, complete] : [complete];
     };
     const did =
-      isAside && written.trim() === ''
+      isBackground && written.trim() === ''
         ? 'The run is completed without a report.'
         : 'The run is completed with the result so far.';
     return end(agent, request, { commands, did, completes: true }, ports);
@@ -152,7 +152,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
   abort: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
     const why = request.values.words ?? IN_WORDS.aborted(request.person.name);
-    const lost = seatOfRuns(key).aside === true ? lostWords(ports.written(seatOfRuns(key))) : null;
+    const lost = seatOfRuns(key).isBackground === true ? lostWords(ports.written(seatOfRuns(key))) : null;
     const command = { type: 'ABORT', reason: why, by: request.person.id } as const;
     const did = lost === null ? 'Aborted.' : `Aborted; ${lost}.`;
     return end(agent, request, { commands: () => [command], did }, ports);
@@ -163,7 +163,7 @@ const DO: Readonly<Record<Verb, Doing>> = {
     if (state?.status !== 'error') return refused('AGENT_NOT_RUNNING', agent, ports);
     const { words = '' } = request.values;
     const feedback = words.trim() === '' ? null : { name: request.person.name, words };
-    if (seatOfRuns(key).aside === true) {
+    if (seatOfRuns(key).isBackground === true) {
       const said = feedback === null ? {} : { feedback: feedback.words };
       const by = { by: request.person.id, told: { name: request.person.name } };
       const command = { type: 'RESUME', ...by, ...said } as const;
@@ -185,10 +185,13 @@ async function end(
   ports: RunCommandPorts,
 ): Promise<Answer> {
   const key = keyFor(agent, request, ports);
-  const isKept = seatOfRuns(key).aside !== true && isTaken(ports.runs.state(key), commands(''), ports.clock.now());
-  const kept = isKept ? ports.floors.keep(request.channel, agent, request.person.id, completes === true) : null;
-  const answer = await apply(agent, request, { commands: commands(kept?.text ?? ''), did }, ports);
-  await kept?.durable;
+  const hasDraft =
+    seatOfRuns(key).isBackground !== true && isTaken(ports.runs.state(key), commands(''), ports.clock.now());
+  const postedDraft = hasDraft
+    ? ports.floors.keep(request.channel, agent, request.person.id, completes === true)
+    : null;
+  const answer = await apply(agent, request, { commands: commands(postedDraft?.text ?? ''), did }, ports);
+  await postedDraft?.durable;
   return answer;
 }
 
@@ -196,14 +199,14 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
   const by = request.person.id;
   const key = keyFor(agent, request, ports);
   const state = ports.runs.state(key);
-  if (state?.run?.pause?.reason === 'user_input' && seatOfRuns(key).aside !== true) {
+  if (state?.run?.pause?.reason === 'user_input' && seatOfRuns(key).isBackground !== true) {
     const granted = await ports.floors.apply(request.channel, { type: 'grant', by, agent });
     return granted.ok
       ? { ok: true, text: 'The run continues.' }
       : { ok: false, text: refusalText(granted.refusal, { agent: ports.nameOf(agent) }) };
   }
-  const told = { name: request.person.name };
-  const command = { type: 'RESUME', by, told, ...defined({ more: request.values.count }) } as const;
+  const decider = { name: request.person.name };
+  const command = { type: 'RESUME', by, told: decider, ...defined({ more: request.values.count }) } as const;
   const answer = await apply(agent, request, { commands: [command], did: 'The run continues.' }, ports);
   const after = ports.runs.state(key)?.run;
   return answer.ok && after
@@ -233,24 +236,24 @@ async function apply(
   return refused(first?.ok === false ? first.refusal : last.refusal, agent, ports);
 }
 
-async function begun(agent: AgentId, { channel, person, values }: Request, ports: RunCommandPorts): Promise<Answer> {
-  const sits = ports.floors.view(channel)?.seats.find((seat) => seat.agent === agent);
+async function startRun(agent: AgentId, { channel, person, values }: Request, ports: RunCommandPorts): Promise<Answer> {
+  const floorSeat = ports.floors.view(channel)?.seats.find((seat) => seat.agent === agent);
   const name = ports.nameOf(agent);
-  if (sits === undefined) return { ok: false, text: `${name} has no seat here. To add it: /floor add ${agent}` };
-  if (sits.disabled) return { ok: false, text: `${name} is disabled. To enable it: /agent enable ${agent}` };
+  if (floorSeat === undefined) return { ok: false, text: `${name} has no seat here. To add it: /floor add ${agent}` };
+  if (floorSeat.disabled) return { ok: false, text: `${name} is disabled. To enable it: /agent enable ${agent}` };
   const wanted = optionsFor(agent, values, ports);
   if (!wanted.ok) return wanted;
-  const seat: RunSeat = { channel, agent, aside: true };
+  const seat: RunSeat = { channel, agent, isBackground: true };
   const { steps: configured, waitMs } = ports.work(seat);
   const { steps = configured, tools, model } = wanted;
-  const asked = { prompt: values.words ?? '', by: person.id, requestedBy: person.id };
+  const order = { prompt: values.words ?? '', by: person.id, requestedBy: person.id };
   const before = ports.runs.state(runKeyOf(seat));
   const times = before === null ? 0 : lastNumber(before);
   const task = { id: `task #${times + 1} of ${agent}+ in ${channel}`, column: 'in_progress' };
   const allowedTools = tools === null ? null : [...tools];
-  const given = { ...asked, task, session: '1', waitMs, allowedTools, ...(model && { model }) };
+  const startFields = { ...order, task, session: '1', waitMs, allowedTools, ...(model && { model }) };
   const limit = defined({ maxTurns: steps });
-  const start = { type: 'START', runType: 'background', ...given, ...limit } as const;
+  const start = { type: 'START', runType: 'background', ...startFields, ...limit } as const;
   const started = await ports.runs.apply(runKeyOf(seat), start, ports.clock.now());
   if (!started.ok) return refused(started.refusal, agent, ports);
   return {
@@ -264,9 +267,9 @@ type Options =
   | { readonly ok: false; readonly text: string };
 
 function optionsFor(agent: AgentId, { model, steps, tools }: Request['values'], ports: RunCommandPorts): Options {
-  const given = { model, steps, tools };
+  const values = { model, steps, tools };
   const { backend = '', options = [] } = ports.settable(agent) ?? {};
-  const cannot = RUN_OPTIONS.find((option) => given[option] !== undefined && !options.includes(option));
+  const cannot = RUN_OPTIONS.find((option) => values[option] !== undefined && !options.includes(option));
   if (cannot !== undefined) {
     const name = ports.nameOf(agent);
     return { ok: false, text: `${name} (${backend}) ${CANNOT[cannot]} Leave out --${cannot}, or ${INSTEAD[cannot]}.` };
@@ -293,13 +296,18 @@ const INSTEAD: Readonly<Record<RunOption, string>> = {
  * of a turn is open, an open background run is meant; also a closed one, if no turn had a run.
  */
 function keyFor(agent: AgentId, request: Request, { runs }: RunCommandPorts): string {
-  const [named, aside] = [keyNamed(agent, request), runKeyOf({ channel: request.channel, agent, aside: true })];
-  const [turns, beside] = [runs.state(named), runs.state(aside)];
-  return !isOpen(turns) && (isOpen(beside) || (!turns?.run && beside?.run)) ? aside : named;
+  const [named, background] = [
+    keyNamed(agent, request),
+    runKeyOf({ channel: request.channel, agent, isBackground: true }),
+  ];
+  const [turnState, backgroundState] = [runs.state(named), runs.state(background)];
+  return !isOpen(turnState) && (isOpen(backgroundState) || (!turnState?.run && backgroundState?.run))
+    ? background
+    : named;
 }
 
 function keyNamed(agent: AgentId, { channel, values }: Request): string {
-  return runKeyOf({ channel, agent, ...(isAsideName(values.agent) ? { aside: true } : {}) });
+  return runKeyOf({ channel, agent, ...(isBackgroundName(values.agent) ? { isBackground: true } : {}) });
 }
 
 function isOpen(state: RunState | null): boolean {
@@ -328,14 +336,14 @@ function logText(agent: AgentId | null, request: Request, ports: RunCommandPorts
   );
 }
 
-function listed(
+function listRuns(
   verb: 'status' | 'approvals',
   agent: AgentId | null,
   { channel, values }: Request,
   ports: RunCommandPorts,
 ): Answer {
   const all = agent === null ? ports.runs.keys() : runKeysOf({ channel, agent });
-  const keys = all.filter((key) => !isAsideName(values.agent) || seatOfRuns(key).aside === true);
+  const keys = all.filter((key) => !isBackgroundName(values.agent) || seatOfRuns(key).isBackground === true);
   const states = keys
     .filter((key) => seatOfRuns(key).channel === channel)
     .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null))
@@ -350,14 +358,14 @@ function listed(
 
 function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly string[] {
   const { key, status, run, totals } = state;
-  const { agent, aside } = seatOfRuns(key);
+  const { agent, isBackground } = seatOfRuns(key);
   const pause = run?.pause ?? null;
-  const named = runName({ agent, ...defined({ aside }) });
+  const named = runName({ agent, ...defined({ isBackground }) });
   const open = (run?.calls ?? []).map(({ tool, status: at }) => `${tool} ${at}`);
   const error = status === 'error' ? run?.lastError : null;
   return [
     [
-      `${nameOf(agent)}${aside === true ? '’s background run' : ''}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
+      `${nameOf(agent)}${isBackground === true ? '’s background run' : ''}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
       ...(run !== null && isOpen(state) ? [`step ${run.turn} of ${run.maxTurns}`] : []),
       ...(open.length === 0 ? [] : [`open: ${open.join(', ')}`]),
       totalWords(totals),
@@ -374,10 +382,10 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
 function ruleLines({ key, run, remembered }: RunState, { nameOf, clock }: RunCommandPorts): readonly string[] {
   const seat = seatOfRuns(key);
   const [name, title] = [runName(seat), runName({ ...seat, agent: nameOf(seat.agent) })];
-  const asked = run?.pause?.approval ?? null;
+  const approval = run?.pause?.approval ?? null;
   const now = clock.now();
   return [
-    ...(asked === null ? [] : [`${title} waits for approval: ${asked.tool} (${asked.id})`]),
+    ...(approval === null ? [] : [`${title} waits for approval: ${approval.tool} (${approval.id})`]),
     ...remembered.map(
       ({ rule, by, at, until }, index) =>
         `${title} ${index + 1}. ${rule} · by ${nameOf(by)} ${timeWords(at, now)} · ${until <= now ? 'expired' : `until ${timeWords(until, now)}`} · /run revoke ${name} ${index + 1}`,

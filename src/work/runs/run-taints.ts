@@ -89,7 +89,9 @@ export class RunTaints {
     for (const { line, author, at, aside } of lines) {
       if (line > 0 && line <= (this.#readsAfter.get(key) ?? 0)) this.#readsAfter.set(key, line - 1);
       if (author.kind !== 'agent') continue;
-      const { wrote = [], ...now } = this.#of(runKeyOf({ channel, agent: author.id, ...defined({ aside }) }));
+      const { wrote = [], ...now } = this.#of(
+        runKeyOf({ channel, agent: author.id, ...defined({ isBackground: aside }) }),
+      );
       const spans: readonly Span[] = [...wrote, ...spansOf(now).map((span) => ({ ...span, until: Infinity }))];
       for (const label of LABELS) {
         // The report of a background run is posted when its session may be over.

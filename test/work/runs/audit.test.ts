@@ -6,6 +6,7 @@ import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 import { toolCallRows } from '../../../src/work/runs/call-record.ts';
 import { createAudit, newestCalls } from '../../../src/work/runs/run-audit.ts';
 import type { RunFact } from '../../../src/work/runs/run-events.ts';
+import { defined } from '../../../src/lib/defined.ts';
 import { folder } from '../../engine/sqlite/fixture.ts';
 import { BESIDE, Bound, SEAT } from './bound.ts';
 import { RunBench, abort, asking, call, claim, decide, settle, start, step } from './fixture.ts';
@@ -54,11 +55,14 @@ function rowsOf(calls: Iterable<AuditRow | number>): readonly AuditRow[] {
   return [...calls].filter((each) => typeof each !== 'number');
 }
 
+const keyOf = ({ channel, agent, aside }: AuditRow) =>
+  runKeyOf({ channel, agent, ...defined({ isBackground: aside }) });
+
 describe("the list of all seats' calls", () => {
   test('has the calls of all journals, newest first', () => {
     const rows = rowsOf(newestCalls(KEYS, reader().newest));
     expect(rows.map(({ askedAt }) => askedAt)).toEqual(rows.map(({ askedAt }) => askedAt).toSorted((a, b) => b - a));
-    const ofSeat = (key: string) => rows.filter((row) => runKeyOf(row) === key).toReversed();
+    const ofSeat = (key: string) => rows.filter((row) => keyOf(row) === key).toReversed();
     for (const [key, entries] of SEATS) {
       const told = ofSeat(key).map(({ channel: _channel, agent: _agent, aside: _aside, ...row }) => row);
       expect(told).toEqual(toolCallRows(entries));
@@ -219,7 +223,7 @@ describe('the audit of a store', () => {
     await bound.requests('a');
     await bound.besideAsking();
     const before = rows();
-    expect(before.map(runKeyOf).toSorted()).toEqual([runKeyOf(SEAT), runKeyOf(BESIDE)].toSorted());
+    expect(before.map(keyOf).toSorted()).toEqual([runKeyOf(SEAT), runKeyOf(BESIDE)].toSorted());
     const again = createAudit({ runs: bound.runs, view: () => null, nameOf: (id) => id });
     expect(rowsOf({ [Symbol.iterator]: () => again.calls({}) })).toEqual(before);
     expect(rowsOf({ [Symbol.iterator]: () => again.calls({ agent: 'dev' }) })).toEqual([]);

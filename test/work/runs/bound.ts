@@ -13,7 +13,7 @@ import { AT, WAIT_MS, call, start, step } from './fixture.ts';
 
 export const HALL = 'console:hall';
 export const SEAT = { channel: HALL, agent: 'pm' };
-export const BESIDE = { ...SEAT, aside: true } as const;
+export const BESIDE = { ...SEAT, isBackground: true } as const;
 export const by = 'ann';
 
 /** A floor and its runs in one store. pm gets turn #1, in which it may use tools. */

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { findBackgroundRun } from '../../../src/turns/floor/seats.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
-import { AsideRuns } from '../../../src/work/runs/aside-runs.ts';
-import type { AsideReports } from '../../../src/work/runs/aside-runs.ts';
+import { BackgroundRuns } from '../../../src/work/runs/background-runs.ts';
+import type { BackgroundReports } from '../../../src/work/runs/background-runs.ts';
 import type { RunCommand } from '../../../src/work/runs/run-events.ts';
 import { seatOf } from '../../turns/floor/stage.ts';
 import { BESIDE, Bound, HALL, by } from './bound.ts';
@@ -137,8 +137,8 @@ describe('a background run', () => {
 
   test('keeps its report when an operator pauses it in the moment in which its agent ends', async () => {
     const bound = await new Bound().granted();
-    let reports: AsideReports | null = null;
-    const asides = new AsideRuns({
+    let reports: BackgroundReports | null = null;
+    const asides = new BackgroundRuns({
       runs: bound.runs,
       clock: { now: () => bound.at },
       timers: { after: () => ({ cancel: () => {} }) },
@@ -155,7 +155,7 @@ describe('a background run', () => {
     await asides.begin();
     await bound.beside(start({ runType: 'background', waitMs: WAIT_MS, session: '1' }), step(1, [], '1'));
     const paused = bound.beside({ type: 'PAUSE', reason: 'confirmation', context: 'wait' });
-    (reports as AsideReports | null)?.done('Two links are dead.');
+    (reports as BackgroundReports | null)?.done('Two links are dead.');
     expect(await paused).toEqual([null]);
     await new Promise(setImmediate);
     expect(bound.aside).toBe('paused confirmation · wait');
@@ -197,7 +197,7 @@ describe('a background run', () => {
     const agents = Array.from({ length: 100 }, (_, index) => `a${index}`);
     const bound = new Bound();
     await bound.floor({ type: 'configure', settings: PLAIN_SETTINGS, seats: agents.map((agent) => seatOf(agent)) });
-    const keys = agents.map((agent) => runKeyOf({ channel: HALL, agent, aside: true }));
+    const keys = agents.map((agent) => runKeyOf({ channel: HALL, agent, isBackground: true }));
     const work = [start({ runType: 'background', waitMs: WAIT_MS, session: '1' }), step(1, [], '1')];
     for (const key of keys) await bound.runs.applyAll(key, work, bound.at);
     await bound.floor({ type: 'standstill', ms: 40_000 }, { type: 'stop', by });

@@ -15,7 +15,7 @@ import type { Run, RunError, RunGrant, RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
 
 /** The work of a background run, for one session of its agent. Each session of a run has another number. */
-export type AsideTask = {
+export type BackgroundTask = {
   readonly seat: RunSeat;
   readonly session: number;
   /** True before the first step of the run: its session begins without the memory of an earlier run. */
@@ -39,7 +39,7 @@ export type AsideTask = {
  * Called by the worker of a background run. `worked`: the agent reported work. `done`: the worker ended, with its whole
  * text. `lost`: the worker failed. Nothing is called after `stop`.
  */
-export type AsideReports = {
+export type BackgroundReports = {
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
   /** `final`: the agent was stopped after errors, so that a retry cannot help. */
@@ -50,14 +50,14 @@ export type AsideReports = {
  * The open session of a background run. `written`: its text so far. `stop` ends the session; `done` and `lost` are not
  * called afterwards.
  */
-export type AsideWorker = { written(): string; stop(): Promise<void> };
+export type BackgroundWorker = { written(): string; stop(): Promise<void> };
 
-type AsideRunsPorts = {
+type BackgroundRunsPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'awake' | 'newest' | 'due' | 'onChange'>;
   readonly clock: Clock;
   readonly timers: Timers;
   /** Opens a session for the work; `null` when the agent does not exist or agents cannot run now. */
-  readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
+  readonly open: (task: BackgroundTask, reports: BackgroundReports) => BackgroundWorker | null;
   readonly timeoutMs: (seat: RunSeat) => number;
   readonly tell: (seat: RunSeat, run: number, what: string) => void;
   readonly failed: (error: unknown) => void;
@@ -65,7 +65,7 @@ type AsideRunsPorts = {
 
 type AtWork = {
   readonly session: string;
-  readonly worker: AsideWorker | null;
+  readonly worker: BackgroundWorker | null;
   finished: string | null;
   openWork: number;
   /** Instant at which the agent counts as lost; `null` for none. Does not apply while the run is paused. */
@@ -78,8 +78,8 @@ type AtWork = {
 };
 
 /** Carries out background runs. Each continues until it is over, also after a restart. */
-export class AsideRuns {
-  readonly #ports: AsideRunsPorts;
+export class BackgroundRuns {
+  readonly #ports: BackgroundRunsPorts;
   readonly #alarm: Alarm;
   readonly #atWork = new Map<string, AtWork>();
   /**
@@ -89,7 +89,7 @@ export class AsideRuns {
   readonly #lastSession = new Map<string, string>();
   #running = false;
 
-  constructor(ports: AsideRunsPorts) {
+  constructor(ports: BackgroundRunsPorts) {
     this.#ports = ports;
     this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meet().catch(ports.failed));
     ports.runs.onChange(({ key, facts, state }) => this.#changed(key, facts, state));
@@ -98,7 +98,7 @@ export class AsideRuns {
   /** Continues the background runs that were open when Conch ended. A failed run waits for a retry by people. */
   async begin(): Promise<void> {
     this.#running = true;
-    for (const key of this.#ports.runs.awake().filter(isAside)) await this.#recover(key);
+    for (const key of this.#ports.runs.awake().filter(isBackgroundKey)) await this.#recover(key);
   }
 
   /** Ends all workers without posting reports. Their runs continue after the next start. */
@@ -130,7 +130,7 @@ export class AsideRuns {
   }
 
   #changed(key: string, facts: readonly RunFact[], state: RunState): void {
-    if (!this.#running || !isAside(key)) return;
+    if (!this.#running || !isBackgroundKey(key)) return;
     this.#arm(state);
     if (facts.some(({ type }) => type === 'runStarted' || type === 'resumed')) this.#goOn(key, state);
     if (!facts.some(({ type }) => ENDS.has(type))) return;
@@ -162,7 +162,7 @@ export class AsideRuns {
     const seat = seatOfRuns(key);
     const isStill = (): boolean => this.#atWork.get(key)?.session === session;
     const set = { tools, ...defined({ model }), timeoutMs: this.#ports.timeoutMs(seat) };
-    const task = { seat, session: Number(session), isFirst: turn === 0, ...set, ...this.#told(key, run) };
+    const task = { seat, session: Number(session), isFirst: turn === 0, ...set, ...this.#promptFor(key, run) };
     // Reports are taken only from the worker that is in the map.
     const worker: AtWork = { session, worker: null, finished: null, openWork: 0, deadlineAt: null, stoodStillMs: 0 };
     this.#atWork.set(key, worker);
@@ -182,7 +182,7 @@ export class AsideRuns {
     else opened.stop().catch(this.#ports.failed);
   }
 
-  #worked(key: string, sign: Parameters<AsideReports['worked']>[0]): void {
+  #worked(key: string, sign: Parameters<BackgroundReports['worked']>[0]): void {
     const worker = this.#atWork.get(key);
     if (worker === undefined) return;
     const now = { at: this.#ports.clock.now(), timeoutMs: this.#ports.timeoutMs(seatOfRuns(key)) };
@@ -243,7 +243,7 @@ export class AsideRuns {
     return written;
   }
 
-  #told(key: string, { turn, grants }: Run): Pick<AsideTask, 'by' | 'prompt'> {
+  #promptFor(key: string, { turn, grants }: Run): Pick<BackgroundTask, 'by' | 'prompt'> {
     const entries: { seq: number; at: Instant; fact: RunFact }[] = [];
     for (const entry of this.#ports.runs.newest(key)) {
       entries.unshift(entry);
@@ -254,11 +254,11 @@ export class AsideRuns {
     const { prompt, requestedBy = 'somebody' } = start;
     const retried = retriesIn(entries);
     if (turn === 0) return { by: requestedBy, prompt: [prompt, ...retried].join('\n\n') };
-    const calls = toolCallRows(entries).slice(-CALLS_TOLD);
+    const calls = toolCallRows(entries).slice(-MOST_CALLS);
     const did = calls.map(({ tool, input, status, outcome, startedAt }) => {
-      const known = startedAt === null ? 'did not run' : status;
-      const result = outcome === 'unknown' ? 'outcome unknown, check before you repeat it' : known;
-      return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${result}`;
+      const knownResult = startedAt === null ? 'did not run' : status;
+      const result = outcome === 'unknown' ? 'outcome unknown, check before you repeat it' : knownResult;
+      return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_LENGTH)}: ${result}`;
     });
     const before = did.length === 0 ? 'You had used no tools.' : `Your calls so far:\n${did.join('\n')}`;
     const decided = grants.map((grant) => `\n${grantWords(grant, entries)}`);
@@ -269,7 +269,7 @@ export class AsideRuns {
   async #meet(): Promise<void> {
     const now = this.#ports.clock.now();
     const { keys, next } = await this.#ports.runs.due(now);
-    for (const key of keys.filter(isAside)) await this.#apply(key, { type: 'TICK' });
+    for (const key of keys.filter(isBackgroundKey)) await this.#apply(key, { type: 'TICK' });
     if (!this.#running) return;
     this.#loseSilent(now);
     this.#alarm.noLaterThan(next);
@@ -297,17 +297,17 @@ export function lostWords(written: string): string | null {
 
 const LOST_LENGTH = 100;
 const ENDS: ReadonlySet<RunFact['type']> = new Set(['aborted', 'runCompleted', 'errored']);
-const CALLS_TOLD = 30;
-const INPUT_TOLD = 200;
+const MOST_CALLS = 30;
+const INPUT_LENGTH = 200;
 
 function grantWords(
   { tool, digest, choice, reason }: RunGrant,
   entries: readonly { readonly fact: RunFact }[],
 ): string {
-  const asked = entries.find(
+  const requestFact = entries.find(
     ({ fact }) => fact.type === 'callRequested' && !isWaiting(fact.call) && fact.call.digest === digest,
   )?.fact;
-  const title = asked?.type === 'callRequested' ? (asked.call.words?.title ?? tool) : tool;
+  const title = requestFact?.type === 'callRequested' ? (requestFact.call.words?.title ?? tool) : tool;
   const why = reason === null ? {} : { reason };
   return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
 }
@@ -328,8 +328,8 @@ function failed(message: string): RunError {
   return { code: 'AGENT_EXECUTION_ERROR', message, recoverable: true };
 }
 
-function isAside(key: string): boolean {
-  return seatOfRuns(key).aside === true;
+function isBackgroundKey(key: string): boolean {
+  return seatOfRuns(key).isBackground === true;
 }
 
 function firstStep({ session }: Run): RunCommand {
