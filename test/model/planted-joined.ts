@@ -171,7 +171,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a run asks on while its turn waits for a person',
     file: RUN,
-    find: "if (command.type === 'PAUSE' && isCutOff(decision, command)) return standAside(decision);",
+    find: "if (command.type === 'PAUSE' && isCutOff(decision, command)) return withdrawRequest(decision);",
     replace: '',
   },
   {

@@ -15,8 +15,8 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a call that was cleared starts, though an equal one was cut short since',
     file: 'run-calls.ts',
-    find: 'if (needsYes(decision, call, verdict)) ask',
-    replace: "if (verdict === 'ask' && !call.approved) ask",
+    find: 'if (needsApproval(decision, call, verdict)) requestApproval',
+    replace: "if (verdict === 'ask' && !call.approved) requestApproval",
   },
   {
     name: 'a click on a question of another content counts',

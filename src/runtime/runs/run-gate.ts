@@ -15,7 +15,7 @@ import { runKeyOf, runKeysOf } from '../../work/runs/floor-binding.ts';
 import type { RunSeat } from '../../work/runs/floor-binding.ts';
 import type { RunStore } from '../../work/runs/run-machine.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../../work/runs/run-events.ts';
-import { AskedOutcome, UNDECIDED, unfinishedSteps, refusedBy } from '../../work/runs/call-outcomes.ts';
+import { CallFollower, UNDECIDED, unfinishedSteps, refusedBy } from '../../work/runs/call-outcomes.ts';
 import type { OpenCall, RunState } from '../../work/runs/run.ts';
 import { requestWords, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
@@ -286,7 +286,7 @@ class RunGate implements ToolGate {
     waitingCall.id = id;
     this.#requestedIds.add(id);
     const judged = this.#judge(call);
-    const outcome = new AskedOutcome(id);
+    const outcome = new CallFollower(id);
     const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
     try {
       if (leftCall !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
@@ -381,7 +381,7 @@ type Waiting = { readonly call: GatedCall; readonly stopped: AbortSignal; id: st
 type CallRequest = {
   readonly id: string;
   readonly digest: string;
-  readonly outcome: AskedOutcome;
+  readonly outcome: CallFollower;
   readonly words: string;
 };
 const SPENT = 'used up the steps that its own settings allow';

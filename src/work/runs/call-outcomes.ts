@@ -19,16 +19,16 @@ export function unfinishedSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact
   const steps: Step[] = [];
   const results = new Map<string, Result>();
   const calls = new Map<string, string>();
-  let [isKept, decided]: [boolean, Decided] = [false, { by: null, reason: null }];
+  let [isStored, decided]: [boolean, Decided] = [false, { by: null, reason: null }];
   for (const fact of facts.toReversed()) {
     if (fact.type === 'stepKept' && fact.calls === ERASED_TEXT) return null;
-    if (fact.type === 'stepped') isKept = false;
-    if (fact.type === 'stepKept') isKept = steps.push({ said: fact.said, calls: fact.calls }) > 0;
+    if (fact.type === 'stepped') isStored = false;
+    if (fact.type === 'stepKept') isStored = steps.push({ said: fact.said, calls: fact.calls }) > 0;
     if (fact.type === 'callRequested') calls.set(fact.call.id, fact.call.agentCall ?? '');
     decided = peopleSaid(fact) ?? decided;
     if (fact.type === 'callSettled') results.set(calls.get(fact.call) ?? '', resultOf(fact, decided));
   }
-  return isKept ? { steps, results } : null;
+  return isStored ? { steps, results } : null;
 }
 
 function peopleSaid(fact: RunFact): Decided | null {
@@ -69,7 +69,7 @@ const CUT_SHORT =
  * Follows one call in the facts of its run. `next` resolves with `cleared` each time the call may be claimed, and
  * with the call's code and decision when the call ends.
  */
-export class AskedOutcome {
+export class CallFollower {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
   #wake: (() => void) | null = null;

@@ -68,25 +68,25 @@ const LONGEST_OUTPUT = 65_536;
 export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] {
   const rows: ToolCallRow[] = [];
   const open = new Map<string, number>();
-  const place: Place = { run: '', session: '', task: '', requestedBy: null, step: 0, asked: null, askedAt: 0 };
+  const place: Place = { run: '', session: '', task: '', requestedBy: null, step: 0, pausedCall: null, pausedAt: 0 };
   for (const entry of entries) {
     follow(place, entry);
     if (entry.fact.type === 'callRequested') {
-      takeIn(rows, open, requested(place, entry, entry.fact));
+      addRow(rows, open, requested(place, entry, entry.fact));
       continue;
     }
     const call = callOf(entry.fact, place);
     const index = call === null ? undefined : open.get(call);
     const row = index === undefined ? undefined : rows[index];
     if (call === null || index === undefined || row === undefined) continue;
-    rows[index] = told(row, entry, place);
+    rows[index] = withFact(row, entry, place);
     if (entry.fact.type === 'callSettled') open.delete(call);
   }
   return rows;
 }
 
 /** Adds a call. A call that waited and is requested again keeps the place, number and time of its first request. */
-function takeIn(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow): void {
+function addRow(rows: ToolCallRow[], open: Map<string, number>, row: ToolCallRow): void {
   const index = open.get(row.call) ?? rows.length;
   const { seq, askedAt } = rows[index] ?? row;
   open.set(row.call, index);
@@ -101,8 +101,8 @@ type Place = {
   task: string;
   requestedBy: string | null;
   step: number;
-  asked: string | null;
-  askedAt: Instant;
+  pausedCall: string | null;
+  pausedAt: Instant;
 };
 
 function follow(place: Place, { fact, at }: Entry): void {
@@ -110,10 +110,10 @@ function follow(place: Place, { fact, at }: Entry): void {
     Object.assign(place, { run: fact.run, task: fact.task, requestedBy: fact.requestedBy ?? null, step: 0 });
   if (fact.type === 'runStarted' || fact.type === 'attached') place.session = fact.session;
   if (fact.type === 'stepped') place.step = fact.turn;
-  if (fact.type === 'paused') Object.assign(place, { asked: fact.approval?.call ?? null, askedAt: at });
+  if (fact.type === 'paused') Object.assign(place, { pausedCall: fact.approval?.call ?? null, pausedAt: at });
 }
 
-function callOf(fact: RunFact, { asked }: Place): string | null {
+function callOf(fact: RunFact, { pausedCall }: Place): string | null {
   switch (fact.type) {
     case 'callClaimed':
     case 'callSettled':
@@ -122,7 +122,7 @@ function callOf(fact: RunFact, { asked }: Place): string | null {
     case 'paused':
       return fact.approval?.call ?? null;
     case 'approvalClosed':
-      return asked;
+      return pausedCall;
     default:
       return null;
   }
@@ -131,7 +131,7 @@ function callOf(fact: RunFact, { asked }: Place): string | null {
 type FactRequested = Extract<RunFact, { type: 'callRequested' }>;
 
 function requested(
-  { asked: _asked, askedAt: _askedAt, ...place }: Place,
+  { pausedCall: _pausedCall, pausedAt: _pausedAt, ...place }: Place,
   { seq, at }: Pick<Entry, 'seq' | 'at'>,
   { call, taint }: FactRequested,
 ): ToolCallRow {
@@ -164,7 +164,7 @@ function requested(
   };
 }
 
-function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place): ToolCallRow {
+function withFact(row: ToolCallRow, { fact, at }: Entry, { pausedCall, pausedAt }: Place): ToolCallRow {
   switch (fact.type) {
     case 'paused':
       return { ...row, approval: fact.approval?.id ?? row.approval };
@@ -172,7 +172,14 @@ function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place):
       const { state, by, reason, always } = fact;
       const decisions = { denied: 'denied-person', expired: 'expired', void: 'void' } as const;
       const decision = state === 'allowed' ? (always === null ? 'once' : 'always') : decisions[state];
-      return { ...row, decision, rule: always ?? row.rule, decidedBy: by, reason, waitMs: row.waitMs + (at - askedAt) };
+      return {
+        ...row,
+        decision,
+        rule: always ?? row.rule,
+        decidedBy: by,
+        reason,
+        waitMs: row.waitMs + (at - pausedAt),
+      };
     }
     case 'grantUsed': {
       const { approval, by, reason } = fact.said;
@@ -184,7 +191,7 @@ function told(row: ToolCallRow, { fact, at }: Entry, { asked, askedAt }: Place):
       const { status, outcome, duration, output, code } = fact;
       const tookMs = duration ?? (row.startedAt === null ? null : at - row.startedAt);
       // A call that ends undecided is void, unless people were asked about this call last.
-      const decision = row.decision === 'open' && row.call !== asked ? 'void' : row.decision;
+      const decision = row.decision === 'open' && row.call !== pausedCall ? 'void' : row.decision;
       return { ...row, decision, status, outcome, endedAt: at, durationMs: tookMs, output, code };
     }
     default:

@@ -8,7 +8,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { runMachine } from './run-machine.ts';
-import { aboutOf, pauseWords, wordsAsked } from './run-published.ts';
+import { aboutOf, pauseWords, requestWords } from './run-published.ts';
 import { lastNumber } from './run.ts';
 import type { Run, RunState } from './run.ts';
 import { defined } from '../../lib/defined.ts';
@@ -321,7 +321,7 @@ function questionOf(
   }
   const call = run.calls.find(({ id }) => id === approval.call);
   if (call === undefined) return { approval: { title: approval.tool, detail: '', id: approval.id } };
-  const { title, detail, unaskable, offers = [] } = wordsAsked(call);
+  const { title, detail, unaskable, offers = [] } = requestWords(call);
   const always = offers.length === 0 ? {} : { always: offers };
   const lasting = defined({ lasting: approval.lasting });
   const more = { ...aboutOf(call, approval, { run, unknown }), ...lasting, ...always };

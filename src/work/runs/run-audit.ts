@@ -32,9 +32,9 @@ type AuditPorts = {
 export function createAudit({ runs, view, nameOf }: AuditPorts): AuditSource {
   const standing = new Map<string, AuditStanding>();
   const standingOf = (key: string): AuditStanding => {
-    const known = standing.get(key) ?? standsIn(key, { runs, view });
-    standing.set(key, known);
-    return known;
+    const cached = standing.get(key) ?? standsIn(key, { runs, view });
+    standing.set(key, cached);
+    return cached;
   };
   runs.onChange(({ key, facts }) => {
     if (facts.some(({ type }) => MOVES.has(type))) for (const each of runKeysOf(seatOfRuns(key))) standing.delete(each);
@@ -83,20 +83,22 @@ function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>
   const { channel, agent } = seat;
   const approval = run?.pause?.approval ?? null;
   const floor = approval === null ? null : view(channel);
-  const asked = (approval === null ? [] : [approval]).map(({ id, tool, requestedAt, expiresAt }): OpenApproval => ({
-    channel,
-    agent,
-    tool,
-    askedAt: requestedAt,
-    until: expiresAt,
-    question: floor === null ? null : (requestByApproval(floor, id)?.question ?? null),
-  }));
+  const openApprovals = (approval === null ? [] : [approval]).map(
+    ({ id, tool, requestedAt, expiresAt }): OpenApproval => ({
+      channel,
+      agent,
+      tool,
+      askedAt: requestedAt,
+      until: expiresAt,
+      question: floor === null ? null : (requestByApproval(floor, id)?.question ?? null),
+    }),
+  );
   const journals = () => runKeysOf({ channel, agent }).map((each) => runs.newest(each));
   const rules = remembered.map(({ id, rule, by, at, until }): AlwaysAllowRule => {
     const revoke = `/run revoke ${runName(seat)} ${id.slice(id.lastIndexOf('#'))}`;
     return { channel, agent, rule, by, at, until, revoke, ...usesOf(id, journals(), at) };
   });
-  return { asked, remembered: rules };
+  return { asked: openApprovals, remembered: rules };
 }
 
 /**
@@ -203,11 +205,11 @@ export function habits(
 ): readonly (readonly [rule: string, times: number])[] {
   const offered = new Map<string, string>();
   const times = new Map<string, number>();
-  let asked = '';
+  let pausedCall = '';
   for (const { fact } of entries) {
     if (fact.type === 'callRequested') offered.set(fact.call.id, fact.call.words?.offers?.[0]?.rule ?? '');
-    if (fact.type === 'paused') asked = fact.approval?.call ?? '';
-    const rule = offered.get(asked) ?? '';
+    if (fact.type === 'paused') pausedCall = fact.approval?.call ?? '';
+    const rule = offered.get(pausedCall) ?? '';
     if (fact.type === 'approvalClosed' && fact.state === 'allowed' && rule !== '')
       times.set(rule, (times.get(rule) ?? 0) + 1);
   }

@@ -48,18 +48,20 @@ export function requestCalls(decision: RunDecision, command: Of<'REQUEST'>): Run
     if (before !== undefined && (isWaiting(call) || !isWaiting(before))) return 'CALL_REPEATED';
     open.set(call.id, { ...call, verdict: 'ask', status: 'pending', cleared: false, approved: false });
   }
-  for (const call of calls) takeCall(decision, call);
+  for (const call of calls) addCall(decision, call);
   goOnWithRun(decision);
   return null;
 }
 
 /** Returns the waiting calls that need an approval, without those that a stored decision names. */
-export function behind(
+export function callsBehind(
   { calls, grants }: Pick<Run, 'calls' | 'grants'>,
   state: Pick<RunState, 'unknown'>,
 ): readonly OpenCall[] {
   const answered = new Set(grants.map(({ call }) => call));
-  return calls.filter((call) => isWaiting(call) && needsYes({ state }, call, call.verdict) && !answered.has(call.id));
+  return calls.filter(
+    (call) => isWaiting(call) && needsApproval({ state }, call, call.verdict) && !answered.has(call.id),
+  );
 }
 
 /** True when a call waits until the calls before it are decided. */
@@ -75,7 +77,7 @@ export function claimCall(decision: RunDecision, command: Of<'CLAIM'>): RunRefus
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'pending' || !call.cleared) return 'CALL_NOT_PENDING';
   if (digest === call.digest && RUN_GUARDS.isToolAllowed({ verdict })) {
-    if (needsYes(decision, call, verdict)) ask(decision, call);
+    if (needsApproval(decision, call, verdict)) requestApproval(decision, call);
     else claim(decision, id, brings);
     return null;
   }
@@ -111,7 +113,7 @@ export function reportCall(
   if (run === null || !RUN_GUARDS.hasValidSession(run, { session })) return 'AGENT_NOT_RUNNING';
   if (run.calls.some(({ id }) => id === call.id)) return 'CALL_REPEATED';
   const { id, tool } = call;
-  takeCall(decision, call);
+  addCall(decision, call);
   decision.record({ type: 'callCleared', call: id });
   claim(decision, id, brings);
   const outcome = result.code === UNKNOWN ? 'unknown' : 'known';
@@ -144,14 +146,14 @@ export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'pending') return 'CALL_NOT_PENDING';
   const { pause } = decision.run;
-  const isAsked = pause?.approval?.call === id;
-  if (isAsked) closeApproval(decision, 'void');
+  const hasRequest = pause?.approval?.call === id;
+  if (hasRequest) closeApproval(decision, 'void');
   endCall(decision, call, { code: LOST, outcome: 'known' });
-  if (isAsked) {
+  if (hasRequest) {
     const same = { feedback: null, input: null, maxTurns: decision.run.maxTurns };
     decision.record({ type: 'resumed', by: null, ...same });
   }
-  goOnAfterPause(decision, isAsked && pause?.muted === true);
+  goOnAfterPause(decision, hasRequest && pause?.muted === true);
   return null;
 }
 
@@ -202,11 +204,11 @@ export function goOnWithRun(decision: RunDecision): void {
   const grant = next === undefined ? undefined : grantFor(decision, next);
   if (grant === undefined && isRepeated(decision)) return pauseRun(decision, 'confirmation', null);
   if (next === undefined) return;
-  if (needsYes(decision, next, next.verdict)) {
-    if (grant === undefined) return ask(decision, next);
+  if (needsApproval(decision, next, next.verdict)) {
+    if (grant === undefined) return requestApproval(decision, next);
     const { approval, choice, by, reason } = grant;
-    const said = { approval, choice, by, reason };
-    decision.record({ type: 'grantUsed', digest: next.digest, call: next.id, said });
+    const decided = { approval, choice, by, reason };
+    decision.record({ type: 'grantUsed', digest: next.digest, call: next.id, said: decided });
     if (choice === 'deny') {
       endCall(decision, next, { code: 'DENIED', outcome: 'known' });
       return goOnWithRun(decision);
@@ -235,9 +237,10 @@ export function standStill(decision: RunDecision): void {
   const { status } = decision.state;
   const { pause } = decision.run;
   const approval = pause?.approval ?? null;
-  const isKept = pause !== null && (approval !== null || isForPeople(decision.run) || pause.reason === 'user_input');
+  const isPauseKept =
+    pause !== null && (approval !== null || isForPeople(decision.run) || pause.reason === 'user_input');
   if (status !== 'running' && status !== 'paused') return;
-  const { reason, context } = isKept ? pause : { reason: 'user_input' as const, context: null };
+  const { reason, context } = isPauseKept ? pause : { reason: 'user_input' as const, context: null };
   decision.record({ type: 'paused', reason, context, until: null, approval, muted: true });
 }
 
@@ -258,7 +261,7 @@ export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
 }
 
 /** Adds a requested call. Ends a denied call at once; the run continues. */
-export function takeCall(decision: RunDecision, call: RequestedCall): void {
+export function addCall(decision: RunDecision, call: RequestedCall): void {
   const { taint } = decision.state;
   decision.record({ type: 'callRequested', call, ...(taint === undefined ? {} : { taint: taint.from }) });
   const open = decision.run.calls.find(({ id }) => id === call.id);
@@ -283,9 +286,9 @@ export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
   const { type, calls } = decision.run;
   // When the agent of a background run is lost, the model is prompted anew and requests its calls again.
-  const isGone = ({ source, status, waits }: OpenCall): boolean =>
+  const isDropped = ({ source, status, waits }: OpenCall): boolean =>
     source === 'agent' || waits === true || (type === 'background' && status === 'pending');
-  for (const call of calls.filter(isGone)) {
+  for (const call of calls.filter(isDropped)) {
     if (call.id === approval?.call) decision.record({ type: 'approvalDetached', id: approval.id });
     endCall(decision, call, { code: LOST, outcome: call.status === 'running' ? 'unknown' : 'known' });
   }
@@ -344,7 +347,7 @@ const EQUAL_CALLS = 3;
  * Returns whether a call needs an approval that it does not have. An allowed call needs approval when an equal call had
  * an unknown outcome, unless the call is repeatable.
  */
-function needsYes(
+function needsApproval(
   { state }: { readonly state: Pick<RunState, 'unknown'> },
   { approved, digest, repeatable }: OpenCall,
   verdict: RequestedCall['verdict'],
@@ -352,15 +355,15 @@ function needsYes(
   return !approved && (verdict === 'ask' || (state.unknown.includes(digest) && !repeatable));
 }
 
-function ask(decision: RunDecision, { id: call, tool, digest, source, words, alone }: OpenCall): void {
+function requestApproval(decision: RunDecision, { id: call, tool, digest, source, words, alone }: OpenCall): void {
   const { run, state, at } = decision;
   const [requestedAt, expiresAt] = [at, untilOf(decision)];
   // What survives a restart: the call itself (`true`), or only the decision, for an equal call (`answer`).
   const outlives = source === 'conch' && run.type !== 'background' ? (true as const) : ('answer' as const);
   const lasting = words?.about?.answer === undefined ? { lasting: outlives } : {};
-  const asked = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };
-  const same = behind(run, state).filter((each) => each.digest === digest && each.verdict === 'ask');
+  const request = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };
+  const same = callsBehind(run, state).filter((each) => each.digest === digest && each.verdict === 'ask');
   const others = alone === true ? [] : same.flatMap((each) => (each.alone === true ? [] : [each.id]));
-  const approval = { ...asked, detached: false, ...(others.length > 0 ? { others } : {}), ...lasting };
+  const approval = { ...request, detached: false, ...(others.length > 0 ? { others } : {}), ...lasting };
   decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });
 }

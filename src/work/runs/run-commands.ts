@@ -14,7 +14,7 @@ import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';
 import { habits, totalWords, totalsText } from './run-audit.ts';
 import type { RunCommand, RunRefusal } from './run-events.ts';
-import { isTaken } from './run-machine.ts';
+import { isLastAccepted } from './run-machine.ts';
 import type { RunStore } from './run-machine.ts';
 import { lastNumber } from './run.ts';
 import type { RunState } from './run.ts';
@@ -186,7 +186,7 @@ async function end(
 ): Promise<Answer> {
   const key = keyFor(agent, request, ports);
   const hasDraft =
-    seatOfRuns(key).isBackground !== true && isTaken(ports.runs.state(key), commands(''), ports.clock.now());
+    seatOfRuns(key).isBackground !== true && isLastAccepted(ports.runs.state(key), commands(''), ports.clock.now());
   const postedDraft = hasDraft
     ? ports.floors.keep(request.channel, agent, request.person.id, completes === true)
     : null;

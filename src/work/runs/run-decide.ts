@@ -25,7 +25,7 @@ import {
   requestCalls,
   settleCall,
   standStill,
-  takeCall,
+  addCall,
   withdrawCall,
 } from './run-calls.ts';
 import { defined } from '../../lib/defined.ts';
@@ -44,7 +44,7 @@ export function decideRun(state: RunState, command: RunCommand, at: Instant): Ma
 }
 
 function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null {
-  if (command.type === 'PAUSE' && isCutOff(decision, command)) return standAside(decision);
+  if (command.type === 'PAUSE' && isCutOff(decision, command)) return withdrawRequest(decision);
   const { type } = command;
   if (isRunEvent(type) && !isListed(decision.state.status, type)) return unlisted(decision, type);
   return decide(type, command, decision);
@@ -125,9 +125,9 @@ function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
   for (const call of state.run?.calls ?? []) endCall(decision, call, { code: LOST, outcome: 'unknown' });
   const run = `${state.key}#${lastNumber(state) + 1}`;
   const maxTurns = command.maxTurns ?? TURN_LIMITS[runType];
-  const asked = defined({ requestedBy });
-  const given = { runType, prompt, session, by, ...asked, waitMs, allowedTools, ...defined({ model }) };
-  decision.record({ type: 'runStarted', run, task: task.id, ...given, maxTurns });
+  const requester = defined({ requestedBy });
+  const startFields = { runType, prompt, session, by, ...requester, waitMs, allowedTools, ...defined({ model }) };
+  decision.record({ type: 'runStarted', run, task: task.id, ...startFields, maxTurns });
   return null;
 }
 
@@ -143,7 +143,7 @@ function step(decision: RunDecision, command: Of<'STEP'>): RunRefusal | null {
   const ids = command.toolCalls.map(({ id }) => id);
   if (new Set(ids).size < ids.length) return 'CALL_REPEATED';
   decision.record({ type: 'stepped', turn: command.turn, output: command.output ?? null });
-  for (const call of command.toolCalls) takeCall(decision, call);
+  for (const call of command.toolCalls) addCall(decision, call);
   if (RUN_GUARDS.atTurnLimit(run, command)) pauseRun(decision, 'turn_limit', null);
   else goOnWithRun(decision);
   return null;
@@ -164,14 +164,14 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   if (state.status === 'error' && (run.lastError === null || !RUN_GUARDS.isRecoverable(run.lastError))) {
     return 'AGENT_EXECUTION_ERROR';
   }
-  const goesBy = floorRefusal(state, run, command);
-  if (goesBy !== null) return goesBy;
+  const refusal = floorRefusal(state, run, command);
+  if (refusal !== null) return refusal;
   if (run.pause?.approval) return 'APPROVAL_OPEN';
   const more = command.more ?? run.turnsAtOnce;
   if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';
   const maxTurns = run.maxTurns + (run.pause?.reason === 'turn_limit' ? more : 0);
-  const { by, feedback = null, told } = command;
-  decision.record({ type: 'resumed', by, feedback, input: null, maxTurns, ...defined({ told }) });
+  const { by, feedback = null, told: decider } = command;
+  decision.record({ type: 'resumed', by, feedback, input: null, maxTurns, ...defined({ told: decider }) });
   goOnAfterPause(decision);
   return null;
 }
@@ -262,7 +262,7 @@ function isCutOff({ state }: RunDecision, { reason }: Of<'PAUSE'>): boolean {
   return state.status === 'paused' && state.run?.waitMs === null && reason === 'user_input' && isAsking;
 }
 
-function standAside(decision: RunDecision): null {
+function withdrawRequest(decision: RunDecision): null {
   closeApproval(decision, 'void');
   standStill(decision);
   return null;

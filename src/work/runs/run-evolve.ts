@@ -6,7 +6,7 @@ import { defined } from '../../lib/defined.ts';
 type Of<Type extends RunFact['type']> = Extract<RunFact, { type: Type }>;
 
 /** Number of closed approvals, always-allow rules, unknown outcomes and causes that the state keeps, of each. */
-const KEPT = 100;
+const MOST_ENTRIES = 100;
 
 /** Lifetime of an always-allow rule: 30 days, in milliseconds. */
 const REMEMBERED_MS = 30 * 86_400_000;
@@ -19,7 +19,7 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
     return { ...state, [fact.label === 'private' ? 'secret' : 'taint']: { since: at, from: fact.from } };
   if (fact.type === 'cleansed') return cleansed(state, at);
   if (fact.type === 'numbersSkipped') return { ...state, skipped: (state.skipped ?? 0) + fact.by };
-  if (fact.type === 'causeNoted') return { ...state, causes: kept(state.causes, fact.cause) };
+  if (fact.type === 'causeNoted') return { ...state, causes: withNewest(state.causes, fact.cause) };
   const { run } = state;
   if (run === null) throw new Error(`impossible: ${fact.type} for ${state.key}, which has no run`);
   switch (fact.type) {
@@ -74,7 +74,7 @@ type Spans = NonNullable<RunState['wrote']>;
 function withSpan(wrote: Spans, span: Spans[number]): Spans {
   const alike = wrote.filter((each) => each.private === span.private);
   const [first, second] = alike;
-  if (alike.length < KEPT_SPANS || first === undefined || second === undefined) return [...wrote, span];
+  if (alike.length < MOST_SPANS || first === undefined || second === undefined) return [...wrote, span];
   const joined = wrote.flatMap((each) =>
     each === first ? [{ ...first, until: second.until }] : each === second ? [] : [each],
   );
@@ -85,7 +85,7 @@ function withSpan(wrote: Spans, span: Spans[number]): Spans {
  * The most time spans that `wrote` holds for untrusted text, and for private data. Before a further span is added, the
  * two oldest spans of its label are joined.
  */
-const KEPT_SPANS = 20;
+const MOST_SPANS = 20;
 
 function delayed(run: Run, ms: number): Run {
   const later = (at: Instant | null): Instant | null => (at === null ? null : at + ms);
@@ -109,12 +109,12 @@ function started(state: RunState, fact: Of<'runStarted'>): RunState {
     grants: [],
     asked: 0,
   };
-  const asked = defined({ requestedBy });
+  const requester = defined({ requestedBy });
   const run = {
     id,
     type: runType,
     task,
-    ...asked,
+    ...requester,
     session,
     allowedTools,
     ...defined({ model }),
@@ -139,9 +139,9 @@ function paused(state: RunState, run: Run, { reason, context, until, approval, m
   if (before !== null && !isSame) throw new Error(`impossible: ${run.id} pauses while ${before.id} is open`);
   // Pending calls are cleared anew when the run resumes.
   const calls = run.calls.map((call) => (call.status === 'pending' ? { ...call, cleared: false } : call));
-  const asked = run.asked + (approval === null || isSame ? 0 : 1);
+  const requests = run.asked + (approval === null || isSame ? 0 : 1);
   const pause = { reason, context, until, approval, ...defined({ muted }) };
-  return { ...state, status: 'paused', run: { ...run, calls, asked, pause } };
+  return { ...state, status: 'paused', run: { ...run, calls, asked: requests, pause } };
 }
 
 function resumed(state: RunState, run: Run, { maxTurns }: Of<'resumed'>): RunState {
@@ -191,7 +191,7 @@ function evolveCall(
       const { digest, repeatable } = callOf(run, fact.call);
       const others = state.unknown.filter((each) => each !== digest);
       const isUnknown = fact.outcome === 'unknown' && !repeatable;
-      const unknown = isUnknown ? kept(others, digest) : fact.status === 'complete' ? others : state.unknown;
+      const unknown = isUnknown ? withNewest(others, digest) : fact.status === 'complete' ? others : state.unknown;
       const calls = run.calls.filter(({ id }) => id !== fact.call);
       const grants = run.grants.filter(({ call }) => call !== fact.call);
       return { ...state, unknown, run: { ...run, calls, grants } };
@@ -231,7 +231,7 @@ function evolveApproval(
   if (fact.type === 'approvalDetached') {
     return { ...state, run: { ...run, pause: { ...run.pause, approval: { ...approval, detached: true } } } };
   }
-  const closed = kept(state.closed, { id: fact.id, state: fact.state, by: fact.by });
+  const closed = withNewest(state.closed, { id: fact.id, state: fact.state, by: fact.by });
   const over = { ...run, pause: { ...run.pause, approval: null } };
   const grants = [...run.grants, ...grantsBy(run, fact, approval)];
   if (fact.state !== 'allowed' || approval.detached) return { ...state, closed, run: { ...over, grants } };
@@ -272,7 +272,7 @@ function remembered(
   const { call } = run.pause?.approval ?? {};
   if (always === null || by === null || call === undefined) return state.remembered;
   const { definition = null } = callOf(run, call);
-  return kept(state.remembered, { id, rule: always, definition, by, at, until: at + REMEMBERED_MS });
+  return withNewest(state.remembered, { id, rule: always, definition, by, at, until: at + REMEMBERED_MS });
 }
 
 function changed(run: Run, id: string, change: Partial<OpenCall>): OpenCall[] {
@@ -291,6 +291,6 @@ function expecting(state: RunState, from: readonly RunStatus[], { type }: RunFac
   return state;
 }
 
-function kept<Value>(list: readonly Value[], value: Value): Value[] {
-  return [...list, value].slice(-KEPT);
+function withNewest<Value>(list: readonly Value[], value: Value): Value[] {
+  return [...list, value].slice(-MOST_ENTRIES);
 }

@@ -82,14 +82,14 @@ export class RunFeeds {
     const state = this.#ports.runs.state(key) ?? emptyRuns(key);
     const fold = entries.length === 0 ? { state, seq: last } : { state: emptyRuns(key), seq: first - 1 };
     const items = entries.flatMap((entry) => itemsOf(fold, seat, entry));
-    const known = after ?? Infinity;
+    const lastReceived = after ?? Infinity;
     const reading = { fold, seat, reader };
     const readings = this.#readings.get(key) ?? new Set();
     this.#readings.set(key, readings.add(reading));
     return {
       ok: true,
-      before: items.filter(({ message }) => message.seq <= known),
-      missed: items.filter(({ message }) => message.seq > known),
+      before: items.filter(({ message }) => message.seq <= lastReceived),
+      missed: items.filter(({ message }) => message.seq > lastReceived),
       state,
       last: (last + 1) * PER_FACT - 1,
       close: () => {
@@ -132,8 +132,8 @@ export class RunFeeds {
     const entries: Entry[] = [];
     for (const entry of this.#ports.runs.newest(key)) {
       entries.unshift(entry);
-      const isKnown = after === null || entry.seq * PER_FACT <= after;
-      if (isKnown && entry.fact.type === 'runStarted') break;
+      const isReceived = after === null || entry.seq * PER_FACT <= after;
+      if (isReceived && entry.fact.type === 'runStarted') break;
     }
     const begin = entries.findIndex(({ fact }) => fact.type === 'runStarted');
     return { entries: begin === -1 ? [] : entries.slice(begin), last: entries.at(-1)?.seq ?? 0 };

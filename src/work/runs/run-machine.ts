@@ -13,7 +13,7 @@ import { evolveRun } from './run-evolve.ts';
 /** The store of the runs of all seats. */
 export type RunStore = MachineStore<RunState, RunCommand, RunFact, unknown, RunRefusal>;
 
-const ASKED_WORDS = [...REQUEST_TEXTS, 'offers.rule', 'offers.words'];
+const REQUEST_TEXTS = [...REQUEST_TEXTS, 'offers.rule', 'offers.words'];
 
 /** Texts of agents and people in facts, and ids of people, for erasing. */
 const RUN_TEXTS: FactFields = {
@@ -26,13 +26,13 @@ const RUN_TEXTS: FactFields = {
   lost: ['error.message'],
   runCompleted: ['result', 'diff', 'by'],
   aborted: ['reason', 'by'],
-  callRequested: ['call.input', ...ASKED_WORDS.map((field) => `call.words.${field}`), 'taint'],
+  callRequested: ['call.input', ...REQUEST_TEXTS.map((field) => `call.words.${field}`), 'taint'],
   callSettled: ['output'],
   approvalClosed: ['by', 'reason'],
   ruleRevoked: ['by', 'told.name'],
   tainted: ['from'],
   grantUsed: ['said.by', 'said.reason'],
-  checkpoint: ['run.calls.input', ...ASKED_WORDS.map((field) => `run.calls.words.${field}`), 'run.pause.context'],
+  checkpoint: ['run.calls.input', ...REQUEST_TEXTS.map((field) => `run.calls.words.${field}`), 'run.pause.context'],
 };
 
 /**
@@ -55,15 +55,15 @@ export const runMachine = {
 } satisfies Machine<RunState, RunCommand, RunFact, never, RunRefusal>;
 
 /** Returns whether the last of these commands would be accepted, if all were given in order. */
-export function isTaken(state: RunState | null, commands: readonly RunCommand[], at: Instant): boolean {
-  let [after, taken] = [state, false];
+export function isLastAccepted(state: RunState | null, commands: readonly RunCommand[], at: Instant): boolean {
+  let [after, isAccepted] = [state, false];
   for (const command of commands) {
     if (after === null) return false;
     const { ok, facts } = decideRun(after, command, at);
     after = facts.reduce((each, fact) => evolveRun(each, fact, at), after);
-    taken = ok;
+    isAccepted = ok;
   }
-  return taken;
+  return isAccepted;
 }
 
 function runDeadline({ run }: RunState): Instant | null {

@@ -1,6 +1,6 @@
 import type { AboutCall } from '../../turns/floor/settings.ts';
 import { runWords } from '../../turns/text/words.ts';
-import { behind } from './run-calls.ts';
+import { callsBehind } from './run-calls.ts';
 import type { OpenCall, Run, RunApproval, RunState } from './run.ts';
 import type { RunFact } from './run-events.ts';
 
@@ -74,9 +74,9 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
       ];
     }
     case 'paused': {
-      const asked = fact.approval === null ? {} : { approvalId: fact.approval.id };
+      const request = fact.approval === null ? {} : { approvalId: fact.approval.id };
       return [
-        { type: 'agent:paused', payload: { reason: fact.reason, turn: run?.turn ?? 0 }, ...asked },
+        { type: 'agent:paused', payload: { reason: fact.reason, turn: run?.turn ?? 0 }, ...request },
         update('paused'),
       ];
     }
@@ -161,7 +161,7 @@ function toolEvents(
 }
 
 /** The request for a call in words for people. */
-export function wordsAsked({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
+export function requestWords({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
   return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
 }
 
@@ -190,7 +190,7 @@ function countsOf(
   state: Pick<RunState, 'unknown'>,
   same: NonNullable<RunApproval['others']> = [],
 ): Pick<AboutCall, 'questions' | 'times'> {
-  const next = behind(run, state).filter(({ id }) => !same.includes(id));
+  const next = callsBehind(run, state).filter(({ id }) => !same.includes(id));
   const questions = 1 + new Set(next.map(({ id, digest, alone }) => (alone === true ? id : digest))).size;
   return { ...(questions > 1 ? { questions } : {}), ...(same.length > 0 ? { times: 1 + same.length } : {}) };
 }
@@ -206,6 +206,6 @@ export function pauseWords(
   if (reason === 'turn_limit') return { title: context ?? `used ${turn} of ${maxTurns} steps`, detail: HOW };
   const call = calls.findLast(({ waits }) => waits === undefined);
   if (context !== null || call === undefined) return { title: context ?? 'paused by a person', detail: HOW };
-  const { title, detail } = wordsAsked(call);
+  const { title, detail } = requestWords(call);
   return { title: `the same call a third time: ${title}`, detail: `${detail}\n\n${HOW}` };
 }

@@ -30,8 +30,8 @@ export function streamRuns(
       events.forEach((data, place) => sink({ id: place === events.length - 1 ? id : null, name: data.type, data }));
     const tell = ({ message, state }: FeedItem): void => {
       places[index] = message.seq;
-      const told = numbered(message);
-      send(teller?.tell({ message: told, state }) ?? [told], told.seq);
+      const sent = numbered(message);
+      send(teller?.tell({ message: sent, state }) ?? [sent], sent.seq);
     };
     const opening = feeds.open(seat, after === null ? null : (places[index] ?? 0), {
       durable: tell,

@@ -35,7 +35,7 @@ type Label = (typeof LABELS)[number];
  */
 export class RunTaints {
   readonly #ports: TaintPorts;
-  readonly #known = new Map<string, Kept>();
+  readonly #marks = new Map<string, SeatMarks>();
   /**
    * By the key of a seat's runs: the number of the last line that the seat's session has not read. Later lines count as
    * read. Absent: all lines count as read. Not stored, so it is empty after a restart of Conch.
@@ -45,17 +45,17 @@ export class RunTaints {
   constructor(ports: TaintPorts) {
     this.#ports = ports;
     ports.runs.onChange(({ key, state, facts }) => {
-      if (facts.some(({ type }) => type === 'tainted' || type === 'cleansed')) this.#known.set(key, keptOf(state));
+      if (facts.some(({ type }) => type === 'tainted' || type === 'cleansed')) this.#marks.set(key, marksOf(state));
     });
   }
 
   of(seat: RunSeat): SessionLabels {
-    const { taint = this.#heard(seat), secret = null } = this.#of(runKeyOf(seat));
+    const { taint = this.#untrustedWords(seat), secret = null } = this.#of(runKeyOf(seat));
     return { untrusted: taint, private: secret };
   }
 
   clearCache(): void {
-    this.#known.clear();
+    this.#marks.clear();
   }
 
   /**
@@ -73,11 +73,11 @@ export class RunTaints {
   /** Marks a session as having read text from this source. Only the first mark of each label counts. */
   mark(seat: RunSeat, from: string, label: Label = 'untrusted'): void {
     const key = runKeyOf(seat);
-    const known = this.#of(key);
+    const marks = this.#of(key);
     const isPrivate = label === 'private';
-    if ((isPrivate ? known.secret : known.taint) !== undefined) return;
+    if ((isPrivate ? marks.secret : marks.taint) !== undefined) return;
     const mark = { since: this.#ports.clock.now(), from };
-    this.#apply(key, { type: 'TAINT', from, label }, { ...known, [isPrivate ? 'secret' : 'taint']: mark });
+    this.#apply(key, { type: 'TAINT', from, label }, { ...marks, [isPrivate ? 'secret' : 'taint']: mark });
   }
 
   /**
@@ -103,44 +103,44 @@ export class RunTaints {
     }
   }
 
-  #heard(seat: RunSeat): ReadMark | null {
+  #untrustedWords(seat: RunSeat): ReadMark | null {
     const { vouched, said } = this.#ports;
     const after = this.#readsAfter.get(runKeyOf(seat)) ?? 0;
-    const looked = new Map<string, boolean>();
+    const vouchedById = new Map<string, boolean>();
     for (const { line, at, author } of said(seat.channel)) {
       if (author.kind !== 'person' || line <= after) continue;
-      const isVouched = looked.get(author.id) ?? vouched(seat, author);
-      looked.set(author.id, isVouched);
+      const isVouched = vouchedById.get(author.id) ?? vouched(seat, author);
+      vouchedById.set(author.id, isVouched);
       if (!isVouched) return { since: at, from: `${IN_WORDS.wrote(author.name)}, who is not an operator` };
     }
     return null;
   }
 
-  #of(key: string): Kept {
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    const kept = keptOf(this.#ports.runs.state(key));
-    this.#known.set(key, kept);
-    return kept;
+  #of(key: string): SeatMarks {
+    const stored = this.#marks.get(key);
+    if (stored !== undefined) return stored;
+    const marks = marksOf(this.#ports.runs.state(key));
+    this.#marks.set(key, marks);
+    return marks;
   }
 
   /** Applies labels at once, and stores them soon after. */
-  #apply(key: string, command: Parameters<RunStore['apply']>[1], after: Kept): void {
+  #apply(key: string, command: Parameters<RunStore['apply']>[1], after: SeatMarks): void {
     const { runs, clock, failed } = this.#ports;
-    this.#known.set(key, after);
+    this.#marks.set(key, after);
     runs.apply(key, command, clock.now()).catch(failed);
   }
 }
 
-type Kept = Pick<RunState, 'taint' | 'secret' | 'wrote'>;
+type SeatMarks = Pick<RunState, 'taint' | 'secret' | 'wrote'>;
 type Span = NonNullable<RunState['wrote']>[number];
 
-function keptOf(state: RunState | null): Kept {
+function marksOf(state: RunState | null): SeatMarks {
   const { taint, secret, wrote } = state ?? {};
   return defined({ taint, secret, wrote });
 }
 
-function spansOf({ taint, secret }: Kept): readonly Omit<Span, 'until'>[] {
+function spansOf({ taint, secret }: SeatMarks): readonly Omit<Span, 'until'>[] {
   return [...(taint ? [taint] : []), ...(secret ? [{ ...secret, private: true as const }] : [])];
 }
 
