@@ -369,7 +369,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a held merge goes on',
     file: DECIDE,
-    find: "(isAsked || (waiting === null && due === 'merge'))",
+    find: "(offersMerge || (waiting === null && due === 'merge'))",
     replace: 'isAsked',
   },
   {
@@ -411,13 +411,13 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a ticket is assigned before its reply is answered',
     file: DECIDE,
-    find: 'if (isAsked || after.some(({ id }) => !deps.includes(id)))',
+    find: 'if (hasOpenReply || after.some(({ id }) => !deps.includes(id)))',
     replace: 'if (after.some(({ id }) => !deps.includes(id)))',
   },
   {
     name: 'a ticket does not wait for the tickets that a reply names',
     file: DECIDE,
-    find: 'if (isAsked || after.some(({ id }) => !deps.includes(id)))',
+    find: 'if (hasOpenReply || after.some(({ id }) => !deps.includes(id)))',
     replace: 'if (isAsked)',
   },
   {
@@ -441,7 +441,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
   {
     name: 'a reply counts without the right to decide',
     file: DECIDE,
-    find: "mayNot === true ? 'only operators decide that' : late",
+    find: "mayNot === true ? 'only operators decide that' : whyLate",
     replace: 'late',
   },
 ];

@@ -143,8 +143,8 @@ function isOfTask(floor: Floor, agent: string): boolean {
 export const crewOnFloor = {
   ...crewMachine,
   causes: (fact: CrewFact, crew: Crew): readonly CommandFor[] => {
-    const told = ticketLineOf(crew, fact);
-    const lines = told === null ? [] : linesFor(crew, told);
+    const line = ticketLineOf(crew, fact);
+    const lines = line === null ? [] : linesFor(crew, line);
     if (!('worker' in fact)) return lines;
     const worker = findWorker(crew, fact.worker);
     const channel = worker?.ticket?.thread;

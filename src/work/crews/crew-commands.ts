@@ -86,10 +86,10 @@ const RUNS: Readonly<Record<CrewVerb, Run>> = {
   decline: (runner, request) => approve(runner, request, false),
   clean,
   update: (runner) => runner.work.updateCopy(),
-  kept: keptWork,
+  kept: manageStoredWork,
   doctor,
-  tickets: proposed,
-  why: traced,
+  tickets: listProposals,
+  why: traceOrigin,
   admit,
   drop: (runner, { values, person }) =>
     give(runner, { type: 'DROP', proposal: values.words ?? '', by: person.name }, 'Dropped. Nothing was written.'),
@@ -171,16 +171,16 @@ async function decide(
   runner: CrewRunner,
   command: Extract<CrewCommand, { readonly type: 'ANSWER' | 'MERGE' }>,
 ): Promise<Answer> {
-  const given = await give(runner, command, command.type === 'MERGE' ? 'The work is merged next.' : 'Decided.');
+  const answer = await give(runner, command, command.type === 'MERGE' ? 'The work is merged next.' : 'Decided.');
   const { workers, settings } = runner.state();
   const { waiting = null, votes = [], next = null, pull } = findWorker({ workers }, command.worker) ?? {};
   if (command.type === 'MERGE' && settings?.merge === 'pr' && waiting === null && next === 'merge')
-    return { ...given, text: `The crew waits until somebody merges ${pull?.url ?? 'its pull request'}.` };
+    return { ...answer, text: `The crew waits until somebody merges ${pull?.url ?? 'its pull request'}.` };
   const { votes: most = 1 } = settings ?? {};
-  if (command.type === 'MERGE' && given.ok && waiting !== null && votes.length === 0)
+  if (command.type === 'MERGE' && answer.ok && waiting !== null && votes.length === 0)
     return { ok: true, text: `The work is not merged yet: people decide first. ${waiting.why}` };
-  const isCounted = given.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
-  return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : given;
+  const isCounted = answer.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
+  return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : answer;
 }
 
 async function clean(runner: CrewRunner, { values, person }: Request): Promise<Answer> {
@@ -205,15 +205,15 @@ async function clean(runner: CrewRunner, { values, person }: Request): Promise<A
 }
 
 function approve(runner: CrewRunner, { values, person }: Request, allowed: boolean): Answer | Promise<Answer> {
-  const asked = findApproval(runner.state(), values.words ?? '');
-  if (asked === undefined) return { ok: false, text: REFUSED.NO_APPROVAL };
-  const { about, digest } = asked;
+  const approval = findApproval(runner.state(), values.words ?? '');
+  if (approval === undefined) return { ok: false, text: REFUSED.NO_APPROVAL };
+  const { about, digest } = approval;
   const { allow, deny } = APPROVAL_WORDS[about];
   const done = `Decided: ${allowed ? allow : deny}.`;
   return give(runner, { type: 'APPROVE', about, digest, allowed, by: person.name }, done);
 }
 
-function proposed(runner: CrewRunner, { values }: Request): Answer {
+function listProposals(runner: CrewRunner, { values }: Request): Answer {
   const { proposals = [] } = runner.state();
   const wanted = values.words === undefined ? null : findProposal(runner.state(), values.words);
   if (wanted === undefined) return { ok: false, text: REFUSED.NO_PROPOSAL };
@@ -227,19 +227,19 @@ async function admit(runner: CrewRunner, { values, person }: Request, { message 
   const wanted = findProposal(runner.state(), words);
   // Ids of proposed tickets have this form, ids of messages do not.
   if (wanted === undefined && /^p-\d+$/i.test(words)) return { ok: false, text: REFUSED.NO_PROPOSAL };
-  const found = wanted ?? message(words);
-  if (typeof found === 'string') return { ok: false, text: found };
+  const source = wanted ?? message(words);
+  if (typeof source === 'string') return { ok: false, text: source };
   try {
-    if ('where' in found)
-      return { ok: true, text: `The message is the ticket ${await runner.makeOf(found, person.name)} now.` };
-    return { ok: true, text: `${found.id} is the ticket ${await runner.admit(found, person.name)} now.` };
+    if ('where' in source)
+      return { ok: true, text: `The message is the ticket ${await runner.makeOf(source, person.name)} now.` };
+    return { ok: true, text: `${source.id} is the ticket ${await runner.admit(source, person.name)} now.` };
   } catch (error) {
-    const what = 'where' in found ? 'The ticket' : found.id;
+    const what = 'where' in source ? 'The ticket' : source.id;
     return { ok: false, text: `${what} was not written: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
 
-async function traced(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts): Promise<Answer> {
+async function traceOrigin(runner: CrewRunner, { values }: Request, ports: CrewCommandsPorts): Promise<Answer> {
   const { words = '' } = values;
   const [, file, line] = /^(?:\.\/)?(.+):(\d+)$/.exec(words) ?? [];
   if (file === undefined && !/^[0-9a-f]{7,64}$/i.test(words))
@@ -248,12 +248,12 @@ async function traced(runner: CrewRunner, { values }: Request, ports: CrewComman
       text: 'Expected a file and a line, such as src/list.js:12, or at least 7 characters of a commit.',
     };
   const place = file === undefined ? { commit: words } : { file, line: Number(line) };
-  const found = await runner.work.landing(place);
+  const landing = await runner.work.landing(place);
   const main = runner.state().settings?.main ?? 'main';
-  if (found === null) return { ok: false, text: `${main} has no ${words}.` };
-  const { landed, subject, commit } = found;
+  if (landing === null) return { ok: false, text: `${main} has no ${words}.` };
+  const { landed, subject, commit } = landing;
   const done = runner.state().finished.find((each) => each.commit === landed);
-  const { id, worker } = done ?? { id: found.ticket, worker: null };
+  const { id, worker } = done ?? { id: landing.ticket, worker: null };
   const by = commit === landed ? '' : `, merged as ${landed.slice(0, 10)}`;
   const head = `${words} on ${main} comes from commit ${commit.slice(0, 10)}${by}: ${subject}`;
   if (id === '') return { ok: true, text: `${head}\nNo ticket brought it: somebody committed it without a crew.` };
@@ -262,8 +262,8 @@ async function traced(runner: CrewRunner, { values }: Request, ports: CrewComman
 }
 
 function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCommandsPorts): string {
-  const { asked = [] } = runner.state();
-  const source = asked.find((each) => each.ticket === ticket);
+  const { asked: requestedTickets = [] } = runner.state();
+  const source = requestedTickets.find((each) => each.ticket === ticket);
   if (source !== undefined) {
     const quoted = message(source.message);
     const said = typeof quoted === 'string' ? quoted : `"${excerpt(quoted.first.text, 200)}" From ${quoted.where}.`;
@@ -279,11 +279,11 @@ function originOf(runner: CrewRunner, ticket: string, { message, facts }: CrewCo
 }
 
 async function doctor(runner: CrewRunner): Promise<Answer> {
-  const found = await runner.work.check(runner.state());
-  return { ok: true, text: found.length === 0 ? 'git and the crew agree.' : found.join('\n') };
+  const problems = await runner.work.check(runner.state());
+  return { ok: true, text: problems.length === 0 ? 'git and the crew agree.' : problems.join('\n') };
 }
 
-async function keptWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
+async function manageStoredWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
   const [verb = '', ref = '', name = ''] = (values.words ?? '').trim().split(/\s+/);
   if (verb === '' || verb === 'list') {
     const all = [...(await runner.work.kept()), ...(runner.state().branches ?? []).map(branchLine)];

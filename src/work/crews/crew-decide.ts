@@ -77,9 +77,9 @@ const DECIDERS: Deciders = {
     return base?.tip === from ? decision.record({ type: 'baseTested', ...base, tip: to }) : 'UNCHANGED';
   },
   ACCEPT_BASE: acceptBase,
-  ASK: (decision, { type: _type, ...asked }) =>
-    findApproval(decision.crew, asked) === undefined
-      ? decision.record({ type: 'approvalAsked', ...asked })
+  ASK: (decision, { type: _type, ...approval }) =>
+    findApproval(decision.crew, approval) === undefined
+      ? decision.record({ type: 'approvalAsked', ...approval })
       : 'UNCHANGED',
   APPROVE: approve,
   ASSIGN: assign,
@@ -226,11 +226,11 @@ class CrewDecision {
     return this.record({ type: 'leaving', worker: name, why, words: `${words}${how}` });
   }
 
-  measured({ name }: Pick<Worker, 'name'>, found: Omit<CrewFactOf<'workMeasured'>, 'type' | 'worker'>): void {
+  measured({ name }: Pick<Worker, 'name'>, work: Omit<CrewFactOf<'workMeasured'>, 'type' | 'worker'>): void {
     const { votes = [] } = this.now({ name });
-    this.record({ type: 'workMeasured', worker: name, ...found });
+    this.record({ type: 'workMeasured', worker: name, ...work });
     const [vote] = votes;
-    if (vote === undefined || vote.tip === found.work.tip) return;
+    if (vote === undefined || vote.tip === work.work.tip) return;
     this.record({ type: 'votesVoided', worker: name, tip: vote.tip, votes: votes.length });
   }
 
@@ -299,14 +299,14 @@ function acceptBase(decision: CrewDecision, { by }: CrewCommandOf<'ACCEPT_BASE'>
   return decision.record({ type: 'baseTested', tip: base.tip, verdict: 'accepted', why: by });
 }
 
-function approve(decision: CrewDecision, { type: _type, ...given }: CrewCommandOf<'APPROVE'>): CrewRefusal | null {
-  const asked = findApproval(decision.crew, given);
-  if (asked === undefined) return 'NO_APPROVAL';
-  return asked.allowed === given.allowed ? 'UNCHANGED' : decision.record({ type: 'approvalGiven', ...given });
+function approve(decision: CrewDecision, { type: _type, ...decided }: CrewCommandOf<'APPROVE'>): CrewRefusal | null {
+  const approval = findApproval(decision.crew, decided);
+  if (approval === undefined) return 'NO_APPROVAL';
+  return approval.allowed === decided.allowed ? 'UNCHANGED' : decision.record({ type: 'approvalGiven', ...decided });
 }
 
 function assign(decision: CrewDecision, { worker, ticket, deps = [] }: CrewCommandOf<'ASSIGN'>): CrewRefusal | null {
-  const { workers, finished, base, running, asked = [], replies = [] } = decision.crew;
+  const { workers, finished, base, running, asked: requestedTickets = [], replies = [] } = decision.crew;
   return decision.of(worker, (found) => {
     if (found.status !== 'idle' || found.leaving !== null) return 'NOT_IDLE';
     if (!running) return 'NOT_RUNNING';
@@ -315,9 +315,9 @@ function assign(decision: CrewDecision, { worker, ticket, deps = [] }: CrewComma
     if (workers.some((other) => other.ticket?.id === ticket.id || other.ticket?.slot === ticket.slot))
       return 'TICKET_TAKEN';
     if (finished.some(({ id }) => id === ticket.id)) return 'TICKET_FINISHED';
-    const { message, after = [] } = asked.find((each) => each.ticket === ticket.id) ?? {};
-    const isAsked = message !== undefined && replies.some(({ about }) => about === message);
-    if (isAsked || after.some(({ id }) => !deps.includes(id))) return 'TICKET_WAITS';
+    const { message, after = [] } = requestedTickets.find((each) => each.ticket === ticket.id) ?? {};
+    const hasOpenReply = message !== undefined && replies.some(({ about }) => about === message);
+    if (hasOpenReply || after.some(({ id }) => !deps.includes(id))) return 'TICKET_WAITS';
     const { maxSteps } = decision.settings;
     decision.record({ type: 'ticketAssigned', worker: found.name, ticket: { ...ticket, at: decision.at }, maxSteps });
     decision.move(found, 'ready', 'a ticket was assigned');
@@ -390,7 +390,8 @@ function said(decision: CrewDecision, { worker, epoch, text }: CrewCommandOf<'SA
 
 function discover(decision: CrewDecision, { name, ticket }: Worker, text: string): void {
   const { discoveries = [] } = decision.crew;
-  if (ticket === null || discoveries.some((known) => known.ticket === ticket.id && known.text === text)) return;
+  if (ticket === null || discoveries.some((discovery) => discovery.ticket === ticket.id && discovery.text === text))
+    return;
   decision.record({ type: 'discovered', worker: name, ticket: ticket.id, text });
 }
 
@@ -425,7 +426,7 @@ function endStep(
 
 const SESSION_IN_USE = /session\b.*\b(?:in use|already)/i;
 /** Matches what agents say about a session that they cannot resume. */
-const SESSION_GONE =
+const SESSION_LOST =
   /\bno (?:conversation|(?:saved )?session)s?\b.*\bfound\b|\b(?:session|conversation)\b.*\b(?:not found|does not exist|(?:cannot|could not) be (?:resumed|loaded))\b/i;
 
 function renew(decision: CrewDecision, { name }: Worker, why: string): null {
@@ -459,7 +460,7 @@ function explained(decision: CrewDecision, { worker, why }: CrewCommandOf<'CAUSE
 }
 
 function errorOf(decision: CrewDecision, { name }: Worker, why: string): null {
-  const unresumed = SESSION_GONE.test(why) ? { unresumed: true as const } : {};
+  const unresumed = SESSION_LOST.test(why) ? { unresumed: true as const } : {};
   decision.record({ type: 'errorExplained', worker: name, why, ...unresumed });
   const now = decision.now({ name });
   if ((now.unresumed ?? 0) < MOST_UNRESUMED || !canLeave(now)) return null;
@@ -535,8 +536,8 @@ function tested(decision: CrewDecision, command: CrewCommandOf<'TESTED'>): CrewR
     if (found.work?.tip !== tip) return 'UNCHANGED';
     decision.record({ type: 'tested', worker: found.name, tip, verdict, output });
     if (verdict === 'red') return red(decision, found, { ...TESTS_RED, about: output });
-    const asked = questionBefore(decision, found, { verdict, weakened });
-    const question = found.accepted === tip ? null : asked;
+    const newQuestion = questionBefore(decision, found, { verdict, weakened });
+    const question = found.accepted === tip ? null : newQuestion;
     const isReviewed = decision.settings.review === undefined || found.review?.passed === found.work.tree;
     // People decide about unfinished work before a review of it.
     if (isReviewed || found.accepted === tip || question?.for === 'unfinished')
@@ -571,8 +572,8 @@ function hold(decision: CrewDecision, { worker, by }: CrewCommandOf<'HOLD'>): Cr
     if (decision.crew.merging?.worker === found.name) return 'MERGE_UNDER_WAY';
     if (ticket === null || leaving !== null || pull !== undefined) return 'NOTHING_TO_HOLD';
     if (held !== undefined || waiting?.for === 'held') return 'UNCHANGED';
-    const isAsked = waiting !== null && CHOICES_FOR[waiting.for].includes('merge');
-    if (status === 'done' && (isAsked || (waiting === null && due === 'merge')))
+    const offersMerge = waiting !== null && CHOICES_FOR[waiting.for].includes('merge');
+    if (status === 'done' && (offersMerge || (waiting === null && due === 'merge')))
       return decision.wait(found, 'held', heldWords(by, waiting?.why));
     return decision.record({ type: 'mergeHeld', worker: found.name, by });
   });
@@ -844,13 +845,13 @@ function pullClosed(decision: CrewDecision, { worker, number, why }: CrewCommand
 }
 
 function cleared(decision: CrewDecision, command: CrewCommandOf<'CLEARED'>): CrewRefusal | null {
-  const { worker, ticket, kept, branch } = command;
+  const { worker, ticket, kept: storedRef, branch } = command;
   return decision.of(worker, (found) => {
     const { leaving, left } = found;
     const id = leaving === null ? left?.id : found.ticket?.id;
     if (jobOf(decision.crew, found) !== 'clear' || id !== ticket) return 'UNCHANGED';
-    const isKnown = decision.crew.kept.some(({ ref }) => ref === kept);
-    const more = { kept: isKnown ? null : kept, ...defined({ branch }) };
+    const isRecorded = decision.crew.kept.some(({ ref }) => ref === storedRef);
+    const more = { kept: isRecorded ? null : storedRef, ...defined({ branch }) };
     const stays = leaving?.why === 'killed' ? { stays: true as const } : {};
     decision.record({ type: 'worktreeCleared', worker: found.name, ticket, ...more, ...stays });
     if (leaving !== null) decision.move(found, 'idle', leaving.words);
@@ -908,11 +909,13 @@ function mergeNow(decision: CrewDecision, { worker, ...person }: CrewCommandOf<'
   });
 }
 
-function answer(decision: CrewDecision, { worker, ...given }: CrewCommandOf<'ANSWER'>): CrewRefusal | null {
+function answer(decision: CrewDecision, { worker, ...decided }: CrewCommandOf<'ANSWER'>): CrewRefusal | null {
   return decision.of(worker, (found) => {
-    if (found.meeting !== undefined && given.choice === 'continue') return closeMeeting(decision, found, given.by);
+    if (found.meeting !== undefined && decided.choice === 'continue') return closeMeeting(decision, found, decided.by);
     if (found.waiting === null) return 'NOT_WAITING';
-    return CHOICES_FOR[found.waiting.for].includes(given.choice) ? answered(decision, found, given) : 'NO_SUCH_CHOICE';
+    return CHOICES_FOR[found.waiting.for].includes(decided.choice)
+      ? answered(decision, found, decided)
+      : 'NO_SUCH_CHOICE';
   });
 }
 
@@ -990,9 +993,9 @@ function answerReply(decision: CrewDecision, reply: TicketReply, why: string): n
   const { about, refused: mayNot, ...read } = reply;
   const ticket = madeOf(decision.crew, about) ?? '';
   const worker = workers.find((each) => each.ticket?.id === ticket);
-  const taken = worker === undefined ? why : `${worker.name} works on it already`;
-  const late = finished.some(({ id }) => id === ticket) ? 'it is finished' : taken;
-  const refusal = mayNot === true ? 'only operators decide that' : late;
+  const whyTaken = worker === undefined ? why : `${worker.name} works on it already`;
+  const whyLate = finished.some(({ id }) => id === ticket) ? 'it is finished' : whyTaken;
+  const refusal = mayNot === true ? 'only operators decide that' : whyLate;
   return decision.record({ type: 'replyAnswered', ...read, ticket, why: refusal });
 }
 

@@ -57,13 +57,13 @@ function changed(crew: Crew, fact: CrewWideFact, at: Instant): Crew {
     case 'messageProposed':
       return messageProposed(crew, fact, at);
     case 'proposalAdmitted': {
-      const { proposals = [], asked = [] } = crew;
+      const { proposals = [], asked: requestedTickets = [] } = crew;
       const source = proposals.find(({ id }) => id === fact.proposal)?.source;
       const left = proposals.filter(({ id }) => id !== fact.proposal);
       return {
         ...crew,
         proposals: left,
-        ...(source === undefined ? {} : { asked: [...asked, { ...source, ticket: fact.ticket }] }),
+        ...(source === undefined ? {} : { asked: [...requestedTickets, { ...source, ticket: fact.ticket }] }),
       };
     }
     case 'ticketReplied': {
@@ -89,18 +89,18 @@ function replyAnswered(crew: Crew, { message, ticket, deps, why }: CrewFactOf<'r
   const replies = (crew.replies ?? []).filter((each) => each.message !== message);
   if (why !== '') return { ...crew, replies };
   const more = deps.map((id) => ({ id, message }));
-  const asked = (crew.asked ?? []).map((each) =>
+  const requestedTickets = (crew.asked ?? []).map((each) =>
     each.ticket === ticket ? { ...each, after: [...(each.after ?? []), ...more] } : each,
   );
-  return { ...crew, replies, asked };
+  return { ...crew, replies, asked: requestedTickets };
 }
 
 function withProposal(crew: Crew, proposal: Proposal): Crew {
   return { ...crew, proposals: [...(crew.proposals ?? []), proposal], proposed: (crew.proposed ?? 0) + 1 };
 }
 
-function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly CrewApproval[] {
-  return [...approvals.filter(({ about }) => about !== asked.about), asked];
+function withApproval({ approvals = [] }: Crew, approval: CrewApproval): readonly CrewApproval[] {
+  return [...approvals.filter(({ about }) => about !== approval.about), approval];
 }
 
 /**
@@ -108,10 +108,10 @@ function withApproval({ approvals = [] }: Crew, asked: CrewApproval): readonly C
  * run again.
  */
 function approved(crew: Crew, { about, digest, allowed, by }: CrewFactOf<'approvalGiven'>): Crew {
-  const asked = findApproval(crew, { about, digest });
-  if (asked === undefined) throw new Error(`impossible: nobody was asked for ${about} in ${crew.key}`);
+  const approval = findApproval(crew, { about, digest });
+  if (approval === undefined) throw new Error(`impossible: nobody was asked for ${about} in ${crew.key}`);
   const base = allowed && crew.base?.verdict === 'red' ? null : crew.base;
-  return { ...crew, base, approvals: withApproval(crew, { ...asked, allowed, by }) };
+  return { ...crew, base, approvals: withApproval(crew, { ...approval, allowed, by }) };
 }
 
 function runnerSet(crew: Crew, { running, askedBy }: CrewFactOf<'runnerSet'>, at: Instant): Crew {
@@ -131,9 +131,9 @@ function added(crew: Crew, { worker: name, agent, touches }: CrewFactOf<'workerA
 function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Crew {
   switch (fact.type) {
     case 'ticketAssigned': {
-      const told = (crew.discoveries ?? []).filter((each) => mayConcern(each, fact.ticket)).slice(-MOST_TOLD);
+      const concerning = (crew.discoveries ?? []).filter((each) => mayConcern(each, fact.ticket)).slice(-MOST_TOLD);
       const workers = crew.workers.map((each) =>
-        each.name === worker.name && told.length > 0 ? { ...each, heard: told } : each,
+        each.name === worker.name && concerning.length > 0 ? { ...each, heard: concerning } : each,
       );
       return { ...crew, workers, refused: crew.refused.filter(({ id }) => id !== fact.ticket.id) };
     }
@@ -192,8 +192,12 @@ function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'
 }
 
 function stored(crew: Crew, { ticket: id, kept: ref, branch }: CrewFactOf<'worktreeCleared'>): Crew {
-  const kept = ref === null ? crew.kept : [...crew.kept, { ticket: id, ref }];
-  return { ...crew, kept, ...(branch === undefined ? {} : { branches: [...otherBranches(crew, id), { id, branch }] }) };
+  const storedWork = ref === null ? crew.kept : [...crew.kept, { ticket: id, ref }];
+  return {
+    ...crew,
+    kept: storedWork,
+    ...(branch === undefined ? {} : { branches: [...otherBranches(crew, id), { id, branch }] }),
+  };
 }
 
 function otherBranches({ branches = [] }: Crew, ticket: string | undefined): NonNullable<Crew['branches']> {
@@ -287,7 +291,7 @@ const EVOLUTION: Evolution = {
     lastError: why,
   }),
   workMeasured: ({ unresumed: _unresumed, ...worker }, { work, unchanged, unfinished }) => ({
-    ...withoutTold(worker),
+    ...withoutHeard(worker),
     ...(worker.meeting === undefined ? {} : { meeting: { ...worker.meeting, turns: worker.meeting.turns + 1 } }),
     work,
     unchanged,
@@ -385,7 +389,7 @@ function workerAfter<T extends WorkerFact['type']>(
   return EVOLUTION[type](worker, fact, at);
 }
 
-function withoutTold({ heard: known = [], telling = 0, ...worker }: Worker): Worker {
+function withoutHeard({ heard: known = [], telling = 0, ...worker }: Worker): Worker {
   const left = known.slice(telling);
   return left.length === 0 ? worker : { ...worker, heard: left };
 }
@@ -424,10 +428,10 @@ const TELLS_NOTES: ReadonlySet<WorkerStep['kind']> = new Set(['init', 'step']);
 function sent(worker: Worker): Worker {
   const { step } = worker;
   if (step === null) throw new Error(`impossible: ${worker.name} has no step to ask for`);
-  const { queued: _queued, ...asked } = step;
+  const { queued: _queued, ...promptedStep } = step;
   // A step that was put back can have more discoveries than one prompt tells.
   const telling = TELLS_NOTES.has(step.kind) ? worker.heard?.slice(0, MOST_TOLD).length : 0;
-  return { ...worker, step: asked, ...defined({ telling }) };
+  return { ...worker, step: promptedStep, ...defined({ telling }) };
 }
 
 function moved(worker: Worker, { from, to }: CrewFactOf<'workerMoved'>): Worker {

@@ -65,7 +65,7 @@ export function crewViewOf(crew: Crew, around: CrewSurroundings): CrewView {
 
 function problemsOf({ base, approvals = [] }: Crew, { problem, clean }: CrewSurroundings): readonly string[] {
   return [
-    ...approvals.flatMap((asked) => (asked.allowed === null ? [clean(approvalQuestion(asked))] : [])),
+    ...approvals.flatMap((approval) => (approval.allowed === null ? [clean(approvalQuestion(approval))] : [])),
     ...(problem === null ? [] : [`No ticket can start: ${clean(problem)}`]),
     ...(base?.verdict === 'red'
       ? [`The tests of main are red, so no ticket starts: ${clean(lastLine(base.why))}`]
@@ -175,28 +175,28 @@ function workerButtons(crew: Crew, worker: Worker): readonly CrewButton[] {
   const { name, ticket, status, waiting, leaving } = worker;
   const { votes: most = 1 } = crew.settings ?? {};
   if (ticket === null || leaving !== null) return [];
-  const given = { worker: name, by: '' };
+  const order = { worker: name, by: '' };
   const button = (label: string, what: string, style: CrewButton['style']): CrewButton => {
     const mark = buttonMark(worker, label === 'Merge' ? 'merge' : 'ticket');
     return crewButton(label, what, { line: `/crew ${label.toLowerCase()} ${name}`, style, mark });
   };
-  const hold: Offer = [{ type: 'HOLD', ...given }, button('Hold', 'to hold its merge', 'plain')];
+  const hold: Offer = [{ type: 'HOLD', ...order }, button('Hold', 'to hold its merge', 'plain')];
   if (waiting !== null) {
     const isHoldable = most > 1 && CHOICES_FOR[waiting.for].includes('merge');
     return valid(crew, [...answersOf(crew, worker, waiting), ...(isHoldable ? [hold] : [])]);
   }
   if (status === 'done')
-    return valid(crew, [[{ type: 'MERGE', ...given }, button('Merge', 'to merge it now', 'plain')], hold]);
+    return valid(crew, [[{ type: 'MERGE', ...order }, button('Merge', 'to merge it now', 'plain')], hold]);
   return valid(crew, [
-    [{ type: 'RETRY', ...given, words: '' }, button('Retry', 'to let it try again', 'good')],
+    [{ type: 'RETRY', ...order, words: '' }, button('Retry', 'to let it try again', 'good')],
     [
-      { type: 'KILL', ...given },
+      { type: 'KILL', ...order },
       button('Kill', 'to store its work and open the ticket again, for a worker that begins it anew', 'danger'),
     ],
   ]);
 }
 
-function answersOf(crew: Crew, worker: Worker, asked: NonNullable<Worker['waiting']>): readonly Offer[] {
+function answersOf(crew: Crew, worker: Worker, question: NonNullable<Worker['waiting']>): readonly Offer[] {
   const { name, stepCount, maxSteps } = worker;
   const { votes: most = 1, maxSteps: further = 0 } = crew.settings ?? {};
   const labels = {
@@ -204,10 +204,10 @@ function answersOf(crew: Crew, worker: Worker, asked: NonNullable<Worker['waitin
     ...(stepCount >= maxSteps ? { continue: `+${further} steps` } : {}),
     ...(most > 1 ? { merge: `Merge (${worker.votes?.length ?? 0} of ${most})` } : {}),
   };
-  return CHOICES_FOR[asked.for].map((choice) => {
+  return CHOICES_FOR[question.for].map((choice) => {
     const place = { line: `/crew answer ${name} ${choice}`, mark: buttonMark(worker, 'question') };
     const more = { ...place, style: STYLES[choice] ?? ('plain' as const) };
-    const button = crewButton(labels[choice], choiceWords(asked.for, choice), more);
+    const button = crewButton(labels[choice], choiceWords(question.for, choice), more);
     return [{ type: 'ANSWER', worker: name, by: '', choice }, button];
   });
 }
@@ -245,21 +245,21 @@ function crewButtons(crew: Crew): readonly CrewButton[] {
     [{ type: 'RUN', by: '' }, crewButton('Run', 'to start it', { style: 'good' })],
   ]);
   const start = crewButton('Start anyway', 'to start tickets', { line: '/crew accept', mark: commitMark(base?.tip) });
-  const asked = approvals.flatMap((each) => (each.allowed === null ? approvalButtons(each) : []));
-  return [...runs, ...asked, ...(base?.verdict === 'red' ? [start] : [])];
+  const decisions = approvals.flatMap((each) => (each.allowed === null ? approvalButtons(each) : []));
+  return [...runs, ...decisions, ...(base?.verdict === 'red' ? [start] : [])];
 }
 
-function approvalButtons(asked: CrewApproval): readonly CrewButton[] {
-  const id = approvalId(asked);
-  const { allow, deny } = APPROVAL_WORDS[asked.about];
+function approvalButtons(approval: CrewApproval): readonly CrewButton[] {
+  const id = approvalId(approval);
+  const { allow, deny } = APPROVAL_WORDS[approval.about];
   return [
-    crewButton(`Accept ${asked.about}`, allow, { line: `/crew accept ${id}`, style: 'good' }),
-    crewButton(`Decline ${asked.about}`, deny, { line: `/crew decline ${id}` }),
+    crewButton(`Accept ${approval.about}`, allow, { line: `/crew accept ${id}`, style: 'good' }),
+    crewButton(`Decline ${approval.about}`, deny, { line: `/crew decline ${id}` }),
   ];
 }
 
 function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurroundings): readonly TicketGroup[] {
-  const taken = new Set([
+  const startedTickets = new Set([
     ...crew.workers.map(({ ticket }) => ticket?.id),
     ...[...crew.finished, ...crew.refused].map(({ id }) => id),
   ]);
@@ -278,9 +278,9 @@ function groupsOf(crew: Crew, { ready, listed, waiting, most, clean }: CrewSurro
         ? []
         : [{ id: ticket.id, words: `${name}: ${ticket.title}`, at: ticket.at, thread: ticket.thread }],
     ),
-    ready: ready.flatMap(({ id, title }) => (taken.has(id) ? [] : [{ id, words: title, at: null }])),
+    ready: ready.flatMap(({ id, title }) => (startedTickets.has(id) ? [] : [{ id, words: title, at: null }])),
     'waiting for others': [],
-    'cannot start': listed.flatMap(({ id, why }) => (taken.has(id) ? [] : [{ id, words: why, at: null }])),
+    'cannot start': listed.flatMap(({ id, why }) => (startedTickets.has(id) ? [] : [{ id, words: why, at: null }])),
     'only by hand': crew.refused.map(({ id, why }) => ({ id, words: why, at: null })),
     merged: crew.finished
       .flatMap(({ commit, worker, title, ...ticket }) =>

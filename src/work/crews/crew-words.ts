@@ -77,10 +77,13 @@ export function choiceWords(wait: WorkerWait, choice: WorkerChoice): string {
  * Returns a worker's question to people, with the votes and the name of the person whose message became the ticket.
  * Empty for no question.
  */
-export function waitWords({ settings, asked = [] }: Crew, { waiting, ticket, votes = [] }: Worker): string {
+export function waitWords(
+  { settings, asked: requestedTickets = [] }: Crew,
+  { waiting, ticket, votes = [] }: Worker,
+): string {
   if (waiting === null) return '';
   const { votes: most = 1 } = settings ?? {};
-  const asker = asked.find((each) => each.ticket === ticket?.id)?.asker;
+  const asker = requestedTickets.find((each) => each.ticket === ticket?.id)?.asker;
   const names = votes.map(({ by }) => by).join(', ');
   const isVoted = CHOICES_FOR[waiting.for].includes('merge') && most > 1;
   const voted = isVoted ? ` ${votes.length} of ${most} want it merged${names === '' ? '' : `: ${names}`}.` : '';
@@ -111,10 +114,10 @@ export function reactionCommand(
   const { name, ticket, waiting } = worker;
   if (ticket === null) return null;
   const about = key.slice(ticketKey(crew, ticket.id).length);
-  const isAsked = waiting !== null && about === questionAbout(worker);
-  if (kind === 'no') return isAsked || about === 'merge' ? { line: `/crew hold ${name}`, mark: null } : null;
+  const isOpenQuestion = waiting !== null && about === questionAbout(worker);
+  if (kind === 'no') return isOpenQuestion || about === 'merge' ? { line: `/crew hold ${name}`, mark: null } : null;
   const isQuestion = about.startsWith(QUESTION);
-  return isQuestion ? { line: `/crew answer ${name} merge`, mark: isAsked ? waiting.since : 0 } : null;
+  return isQuestion ? { line: `/crew answer ${name} merge`, mark: isOpenQuestion ? waiting.since : 0 } : null;
 }
 
 /** How much the branch of a worker changes; empty before its first commit. */
@@ -142,7 +145,7 @@ export function ticketLineOf(crew: Crew, fact: CrewFact): TicketLine | null {
   if (fact.type === 'approvalAsked' || fact.type === 'approvalGiven') return approvalLine(crew, fact);
   if (!('worker' in fact)) return null;
   const worker = findWorker(crew, fact.worker);
-  if (fact.type === 'worktreeCleared') return keptLine(crew, fact);
+  if (fact.type === 'worktreeCleared') return storedLine(crew, fact);
   if (worker === undefined || worker.ticket === null) return null;
   const { id, thread } = worker.ticket;
   const said = wordsOf(fact.type, fact, { crew, worker, id });
@@ -175,10 +178,10 @@ function notedLine({ settings, workers }: Crew, { text, ticket }: CrewFactOf<'no
 }
 
 function admittedLine(
-  { settings, asked = [] }: Crew,
+  { settings, asked: requestedTickets = [] }: Crew,
   { proposal, ticket, by }: CrewFactOf<'proposalAdmitted'>,
 ): TicketLine | null {
-  const source = asked.find((each) => each.ticket === ticket);
+  const source = requestedTickets.find((each) => each.ticket === ticket);
   const text =
     source === undefined
       ? `✎ ${by} admitted ${proposal}: it is the ticket ${ticket} now`
@@ -197,17 +200,17 @@ function replyLine({ message, channel, ticket, deps, by, why }: CrewFactOf<'repl
 
 function approvalLine(crew: Crew, fact: CrewFactOf<'approvalAsked' | 'approvalGiven'>): TicketLine | null {
   const { settings } = crew;
-  const asked = findApproval(crew, fact);
-  if (settings === null || asked === undefined) return null;
-  const text = asked.allowed === null ? `✋ ${approvalQuestion(asked)}` : approvalAnswer(asked);
-  return { ticket: 'crew', thread: settings.channel, about: `approval ${approvalId(asked)}`, text };
+  const approval = findApproval(crew, fact);
+  if (settings === null || approval === undefined) return null;
+  const text = approval.allowed === null ? `✋ ${approvalQuestion(approval)}` : approvalAnswer(approval);
+  return { ticket: 'crew', thread: settings.channel, about: `approval ${approvalId(approval)}`, text };
 }
 
 /** The text of a question about the whole crew, with the commands that answer it. */
-export function approvalQuestion(asked: CrewApproval): string {
-  const id = approvalId(asked);
-  const { allow, deny } = APPROVAL_WORDS[asked.about];
-  return `${asked.what} /crew accept ${id} ${allow} · /crew decline ${id} ${deny}`;
+export function approvalQuestion(approval: CrewApproval): string {
+  const id = approvalId(approval);
+  const { allow, deny } = APPROVAL_WORDS[approval.about];
+  return `${approval.what} /crew accept ${id} ${allow} · /crew decline ${id} ${deny}`;
 }
 
 /** The effects of allowing and of denying a request about the whole crew, in words. */
@@ -229,13 +232,16 @@ function pausedLine({ settings }: Crew, { until, why }: CrewFactOf<'paused'>): T
   return { ticket: 'crew', thread: settings.channel, about: 'limit', text };
 }
 
-function keptLine(crew: Crew, { ticket, kept, worker, branch }: CrewFactOf<'worktreeCleared'>): TicketLine | null {
+function storedLine(
+  crew: Crew,
+  { ticket, kept: storedRef, worker, branch }: CrewFactOf<'worktreeCleared'>,
+): TicketLine | null {
   const { settings } = crew;
-  if ((kept === null && branch === undefined) || settings === null) return null;
+  if ((storedRef === null && branch === undefined) || settings === null) return null;
   const { left } = findWorker(crew, worker) ?? {};
   const place = left?.id === ticket ? `. Its worktree stays until the next ticket of ${worker}: ${left.worktree}` : '';
   const where = [
-    ...(kept === null ? [] : [`is kept as ${kept}`]),
+    ...(storedRef === null ? [] : [`is kept as ${storedRef}`]),
     ...(branch === undefined ? [] : [`stays on the branch ${branch}, from which its next worker goes on`]),
   ].join(', and ');
   return { ticket, thread: settings.channel, about: 'kept', text: `The work of ${ticket} ${where}${place}` };

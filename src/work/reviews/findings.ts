@@ -8,18 +8,18 @@ const MOST_DISPUTES = 2;
 /** Returns the findings after the primary agent's answers. An answer to an unknown or fixed finding changes nothing. */
 export function answered(findings: readonly Finding[], answers: readonly AnsweredFinding[]): readonly Finding[] {
   return findings.map((finding) => {
-    const given = answers.find(({ id }) => id === finding.id);
-    if (given === undefined || finding.status === 'fixed') return finding;
-    if (given.answer === 'fixed') return { ...finding, status: 'fixed', blocks: false };
-    const { reason } = given;
+    const answer = answers.find(({ id }) => id === finding.id);
+    if (answer === undefined || finding.status === 'fixed') return finding;
+    if (answer.answer === 'fixed') return { ...finding, status: 'fixed', blocks: false };
+    const { reason } = answer;
     return { ...finding, status: 'disputed', disputes: finding.disputes + 1, ...defined({ reason }) };
   });
 }
 
 /** Blocking findings that are open and that these answers leave out. */
 export function unanswered({ findings }: Review, answers: readonly AnsweredFinding[]): readonly Finding[] {
-  const known = new Set(answers.map(({ id }) => id));
-  return findings.filter(({ id, blocks, status }) => blocks && status !== 'fixed' && !known.has(id));
+  const answeredIds = new Set(answers.map(({ id }) => id));
+  return findings.filter(({ id, blocks, status }) => blocks && status !== 'fixed' && !answeredIds.has(id));
 }
 
 /** Whether a finding has reached the limit of disputes and is still not fixed. */
@@ -34,13 +34,13 @@ export function isDisputedAgain({ disputes, status }: Finding): boolean {
  */
 export function ledgerAfter(
   { findings: before, iteration }: Pick<Review, 'findings' | 'iteration'>,
-  given: readonly ReportedFinding[],
+  reported: readonly ReportedFinding[],
   work: ReviewedWork,
   unnamed: 'fixed' | 'kept',
 ): readonly Finding[] {
   const ledger = new Map(before.map((finding) => [finding.id, finding]));
   const named = new Set<string>();
-  for (const each of given) {
+  for (const each of reported) {
     const id = matchOf([...ledger.values()], each)?.id ?? `F${ledger.size + 1}`;
     named.add(id);
     const earlier = before.find((finding) => finding.id === id && finding.opened < iteration);

@@ -47,15 +47,15 @@ function pathOf(id: string): string {
  * (`null`: never) or was of a ticket. Returns the number of reviews whose refs were deleted. `isDryRun` only counts.
  */
 export async function sweepReviews(
-  stored: StoredReviews,
+  reviews: StoredReviews,
   keptSince: (channel: string) => Instant | null,
   isDryRun = false,
 ): Promise<number> {
-  const { env, owner, scratch, failed } = stored;
+  const { env, owner, scratch, failed } = reviews;
   const refs = ownRefs(owner);
-  const isLeft = leftBehind(stored, keptSince);
+  const isLeft = leftoverTest(reviews, keptSince);
   const expired = new Set<string>();
-  for (const folder of new Set(stored.folders())) {
+  for (const folder of new Set(reviews.folders())) {
     try {
       const found = await storedWork(env, folder, { refs, scratch });
       const paths = new Set(found.refs.map((ref) => ref.slice(refs.length + 1).split('/')[0] ?? ''));
@@ -80,21 +80,21 @@ export async function sweepReviews(
  * Returns a function that tells whether the refs or the folder of a review can be deleted. It returns false for a
  * review that is neither a channel's last review nor an earlier one of its series: it may be about to begin.
  */
-function leftBehind(
+function leftoverTest(
   { states }: Pick<StoredReviews, 'states'>,
   keptSince: (channel: string) => Instant | null,
 ): (what: 'refs' | 'folder', path: string) => boolean {
-  let known: readonly ReviewState[] | null = null;
+  let storedStates: readonly ReviewState[] | null = null;
   const isOver = (what: 'refs' | 'folder', { channel, review }: ReviewState): boolean => {
     if (review === null || isOpen(review)) return false;
     return what === 'folder' || review.ticket !== undefined || hasExpired(review, keptSince(channel));
   };
   return (what, path) => {
-    known ??= [...states()];
-    const last = known.filter(({ review }) => review !== null && pathOf(review.id) === path);
+    storedStates ??= [...states()];
+    const last = storedStates.filter(({ review }) => review !== null && pathOf(review.id) === path);
     if (last.length > 0) return last.every((state) => isOver(what, state));
     const { series, number } = numbered(path);
-    const lasts = known.flatMap(({ review }) => (review === null ? [] : [numbered(pathOf(review.id))]));
+    const lasts = storedStates.flatMap(({ review }) => (review === null ? [] : [numbered(pathOf(review.id))]));
     const own = lasts.filter((each) => each.series === series);
     return own.length > 0 && own.every((each) => number < each.number);
   };

@@ -199,7 +199,7 @@ function floorCommands(fact: ReviewFact, channel: string, review: Review): reado
     case 'waited':
       if (fact.for === 'provider') return [{ type: 'holdTask', id }];
       return fact.for === 'arbiter' || fact.for === 'fail'
-        ? [{ type: 'tellTask', announcement: asked(review, fact, fact.for) }]
+        ? [{ type: 'tellTask', announcement: questionOf(review, fact, fact.for) }]
         : [];
     case 'reviewEnded':
       return [{ type: 'endTask', report: { kind: 'reviewOver', ...reportOf(review) } }];
@@ -223,7 +223,7 @@ function promptingOf(
   };
 }
 
-function asked(
+function questionOf(
   { id, iteration, primary, reviewer, verdict, findings }: Review,
   { why, until }: ReviewFactOf<'waited'>,
   waits: 'arbiter' | 'fail',
@@ -266,7 +266,7 @@ export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'ki
   const isNew = words !== '' && words !== outcome.why && open.length === 0;
   const wanted = isNew ? [`${reviewer} asked last: ${words}`] : [];
   const best = isPassed ? null : bestOf(iterations);
-  const kept = best === null ? [] : [`Best work: commit ${best.commit} of iteration ${best.number}.`];
+  const bestWork = best === null ? [] : [`Best work: commit ${best.commit} of iteration ${best.number}.`];
   return {
     id,
     outcome: outcome.kind,
@@ -275,6 +275,6 @@ export function reportOf(review: Review): Omit<AnnouncementOf<'reviewOver'>, 'ki
     ms: outcome.at - startedAt,
     tokens: usage.tokens,
     costMicros: usage.costMicros,
-    detail: [...rows, ...wanted, ...left, ...kept].join('\n'),
+    detail: [...rows, ...wanted, ...left, ...bestWork].join('\n'),
   };
 }

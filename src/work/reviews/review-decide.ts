@@ -150,8 +150,8 @@ class ReviewDecision {
 function start(decision: ReviewDecision, command: ReviewCommandOf<'START'>): ReviewRefusal | null {
   if (decision.open !== null) return 'REVIEW_OPEN';
   if (command.primary === command.reviewer) return 'SAME_AGENT';
-  const { type: _type, ...given } = command;
-  decision.record({ type: 'reviewStarted', ...given });
+  const { type: _type, ...fields } = command;
+  decision.record({ type: 'reviewStarted', ...fields });
   return decision.wait('agents', 'both agents must be online', decision.at + command.settings.waitMs);
 }
 
@@ -265,13 +265,13 @@ function said(decision: ReviewDecision, command: ReviewCommandOf<'SAID'>): Revie
     agent === reviewer ? verdictOfReviewer(lines, settings.signals) : signalOfPrimary(lines, settings.signals);
   const isTwice = heard?.signal != null && read.signal !== null && read.signal !== heard.signal;
   const signal = isTwice ? { signal: null, broken: `more than one signal: ${heard.signal}, ${read.signal}` } : read;
-  const { signal: given, broken } = signal;
-  const reason = given === null ? undefined : reasonIn(text);
+  const { signal: heardSignal, broken } = signal;
+  const reason = heardSignal === null ? undefined : reasonIn(text);
   const digest = agent === primary ? shortDigest(heard?.digest ?? '', text) : '';
   const answers = agent === primary ? answersIn(lines) : undefined;
   const findings = agent === primary ? undefined : findingsIn(lines);
-  const told = defined({ broken, reason, answers, findings });
-  decision.record({ type: 'turnHeard', agent, epoch, signal: given, digest, ...told });
+  const details = defined({ broken, reason, answers, findings });
+  decision.record({ type: 'turnHeard', agent, epoch, signal: heardSignal, digest, ...details });
   return null;
 }
 
@@ -338,21 +338,21 @@ function judgeReview(decision: ReviewDecision, { purpose, heard: turn }: EndedTu
     if (!isLast) return decision.ask(review.reviewer, 'review', 'the work changed while you reviewed it');
     return void decision.wait('arbiter', VOIDED_AGAIN, decision.at + review.settings.waitMs);
   }
-  const { signal, findings: given, reason = '' } = turn;
+  const { signal, findings: reported, reason = '' } = turn;
   const fault = faultOf(turn, review);
   if (fault !== null && purpose === 'review') {
     // The reviewer may answer the request for a repair with its verdict alone, so its findings are stored now.
-    if (given.length > 0) keepFindings(decision, ledgerAfter(review, given, work, 'fixed'));
+    if (reported.length > 0) keepFindings(decision, ledgerAfter(review, reported, work, 'fixed'));
     return decision.ask(review.reviewer, 'repair', fault);
   }
   const verdict = fault !== null || signal === null || signal === 'done' ? 'revise' : signal;
   decision.record({ type: 'verdictGiven', verdict, tree });
-  const findings = ledgerAfter(review, given, work, purpose === 'review' || verdict === 'pass' ? 'fixed' : 'kept');
+  const findings = ledgerAfter(review, reported, work, purpose === 'review' || verdict === 'pass' ? 'fixed' : 'kept');
   keepFindings(decision, findings);
   if (verdict === 'fail' && review.settings.onFail === 'stop') return failed(decision, reason);
   // From the second iteration on, a REVISE with findings counts as a pass when no finding blocks.
   const isNotesOnly =
-    fault === null && review.iteration > 1 && given.length > 0 && findings.every(({ blocks }) => !blocks);
+    fault === null && review.iteration > 1 && reported.length > 0 && findings.every(({ blocks }) => !blocks);
   const isAgreed = review.settings.until !== 'consensus' || decision.review.done === tree;
   if (isAgreed && (verdict === 'pass' || (verdict === 'revise' && isNotesOnly))) return pass(decision, reason);
   goOnUnlessStalled(decision);

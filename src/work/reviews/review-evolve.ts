@@ -17,16 +17,16 @@ export function evolveReview(state: ReviewState, fact: ReviewFact, at: Instant):
 
 function started(state: ReviewState, fact: ReviewFactOf<'reviewStarted'>, at: Instant): ReviewState {
   if (isOpen(state.review)) throw new Error(`impossible: a second review in ${state.channel}`);
-  const { type: _type, ...given } = fact;
+  const { type: _type, ...fields } = fact;
   const review: Review = {
-    ...given,
+    ...fields,
     status: 'init',
     startedAt: at,
     iteration: 0,
     iterations: [],
     turn: null,
     waiting: null,
-    work: given.work ?? null,
+    work: fields.work ?? null,
     reviewed: null,
     verdict: null,
     done: null,
@@ -47,7 +47,7 @@ function changed(review: Review, fact: Exclude<ReviewFact, ReviewFactOf<'reviewS
     case 'iterationBegun':
       return begun(review, fact, at);
     case 'turnAsked':
-      return asked(review, fact);
+      return withTurn(review, fact);
     case 'turnGranted':
       return granted(review, fact);
     case 'turnHeard':
@@ -65,7 +65,7 @@ function changed(review: Review, fact: Exclude<ReviewFact, ReviewFactOf<'reviewS
     case 'doneSignalled':
       return { ...review, done: fact.tree };
     case 'findingsKept':
-      return kept(review, fact);
+      return withFindings(review, fact);
     case 'unchangedCounted':
       return { ...review, unchanged: fact.unchanged };
     case 'waited':
@@ -89,7 +89,7 @@ function moved(review: Review, { from, to }: ReviewFactOf<'reviewMoved'>, at: In
 }
 
 /** When another review is asked for with a fault, after a finished turn, the verdict of that turn counts as void. */
-function asked(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
+function withTurn(review: Review, { agent, purpose, retried, fault }: ReviewFactOf<'turnAsked'>): Review {
   const isVoided = purpose === 'review' && fault !== undefined && review.turn?.ended === true;
   const turn = { agent, purpose, retried, epoch: null };
   return {
@@ -192,7 +192,7 @@ function withoutDiff(work: Review['work']): Review['work'] {
   return seen;
 }
 
-function kept(review: Review, { findings }: ReviewFactOf<'findingsKept'>): Review {
+function withFindings(review: Review, { findings }: ReviewFactOf<'findingsKept'>): Review {
   const before = new Map(review.findings.map((finding) => [finding.id, finding]));
   const count = (status: string): number =>
     findings.filter((each) => each.status === status && before.get(each.id)?.status !== status).length;
