@@ -370,7 +370,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
     name: 'a held merge goes on',
     file: DECIDE,
     find: "(offersMerge || (waiting === null && due === 'merge'))",
-    replace: 'isAsked',
+    replace: 'offersMerge',
   },
   {
     name: 'one person has two votes',
@@ -418,7 +418,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
     name: 'a ticket does not wait for the tickets that a reply names',
     file: DECIDE,
     find: 'if (hasOpenReply || after.some(({ id }) => !deps.includes(id)))',
-    replace: 'if (isAsked)',
+    replace: 'if (hasOpenReply)',
   },
   {
     name: 'a reply is answered twice',
@@ -442,7 +442,7 @@ export const PLANTED_CREWS: readonly Planted[] = [
     name: 'a reply counts without the right to decide',
     file: DECIDE,
     find: "mayNot === true ? 'only operators decide that' : whyLate",
-    replace: 'late',
+    replace: 'whyLate',
   },
 ];
 

@@ -19,7 +19,7 @@ import { reactionCommand, ticketKey } from '../../work/crews/crew-words.ts';
 import { crewOnFloor } from '../../work/crews/crew-binding.ts';
 import type { CrewStore } from '../../work/crews/crew-binding.ts';
 import type { CrewCommand, CrewFact } from '../../work/crews/crew-events.ts';
-import { findApproval, findWorker, madeOf, sideAgentOf } from '../../work/crews/crew.ts';
+import { findApproval, findWorker, ticketMadeOf, sideAgentOf } from '../../work/crews/crew.ts';
 import type { CrewApproval, Crew, CrewSettings, Worker } from '../../work/crews/crew.ts';
 import { CrewRunner, sessionOf } from '../../work/crews/crews.ts';
 import type { StartableTicket } from '../../work/crews/crews.ts';
@@ -360,7 +360,7 @@ export class CrewHost {
     const first = thread.slice(thread.indexOf(':') + 1);
     for (const crew of crews) {
       const state = this.#crews.state(crew.id) ?? {};
-      const about = [replyTo, first].find((each) => each !== undefined && madeOf(state, each) !== undefined);
+      const about = [replyTo, first].find((each) => each !== undefined && ticketMadeOf(state, each) !== undefined);
       if (about === undefined) continue;
       const reply = { message: id, channel, about, deps: [...deps], by: author.name };
       const refused = (await mayDecide()) ? {} : { refused: true as const };

@@ -286,7 +286,7 @@ async function doctor(runner: CrewRunner): Promise<Answer> {
 async function manageStoredWork(runner: CrewRunner, { values }: Request): Promise<Answer> {
   const [verb = '', ref = '', name = ''] = (values.words ?? '').trim().split(/\s+/);
   if (verb === '' || verb === 'list') {
-    const all = [...(await runner.work.kept()), ...(runner.state().branches ?? []).map(branchLine)];
+    const all = [...(await runner.work.listStoredWork()), ...(runner.state().branches ?? []).map(branchLine)];
     return { ok: true, text: all.length === 0 ? 'No work is stored.' : all.join('\n') };
   }
   if ((verb !== 'show' && verb !== 'drop' && verb !== 'apply') || ref === '')
@@ -302,8 +302,8 @@ async function manageStoredWork(runner: CrewRunner, { values }: Request): Promis
     };
   const text =
     verb === 'apply' && worker?.ticket != null
-      ? await runner.work.applyKept(ref, worker.ticket)
-      : await runner.work.keptWork(ref, verb === 'drop' ? 'drop' : 'show');
+      ? await runner.work.applyStoredWork(ref, worker.ticket)
+      : await runner.work.showOrDropWork(ref, verb === 'drop' ? 'drop' : 'show');
   if (verb === 'drop' && text !== null) await runner.give({ type: 'KEPT_DROPPED', ref });
   return text === null ? { ok: false, text: `No work is stored as ${ref}. /crew kept lists all.` } : { ok: true, text };
 }

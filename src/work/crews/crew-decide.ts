@@ -17,7 +17,7 @@ import {
   findApproval,
   findProposal,
   findWorker,
-  madeOf,
+  ticketMadeOf,
   isMeeting,
   isStepping,
   isTicketBudgetUsed,
@@ -970,7 +970,7 @@ function proposeMessage(
   { type: _type, ...wanted }: CrewCommandOf<'PROPOSE_MESSAGE'>,
 ): CrewRefusal | null {
   const { proposals = [], proposed = 0 } = decision.crew;
-  if (madeOf(decision.crew, wanted.message) !== undefined) return 'UNCHANGED';
+  if (ticketMadeOf(decision.crew, wanted.message) !== undefined) return 'UNCHANGED';
   if (proposals.length >= MOST_PROPOSALS) return 'TOO_MANY_PROPOSALS';
   return decision.record({ type: 'messageProposed', ...wanted, id: `p-${proposed + 1}` });
 }
@@ -991,7 +991,7 @@ function replyRead(decision: CrewDecision, { message, why }: CrewCommandOf<'REPL
 function answerReply(decision: CrewDecision, reply: TicketReply, why: string): null {
   const { workers, finished } = decision.crew;
   const { about, refused: mayNot, ...read } = reply;
-  const ticket = madeOf(decision.crew, about) ?? '';
+  const ticket = ticketMadeOf(decision.crew, about) ?? '';
   const worker = workers.find((each) => each.ticket?.id === ticket);
   const whyTaken = worker === undefined ? why : `${worker.name} works on it already`;
   const whyLate = finished.some(({ id }) => id === ticket) ? 'it is finished' : whyTaken;

@@ -4,7 +4,7 @@ import type { Instant } from '../../lib/time.ts';
 import {
   MOST_DISCOVERIES,
   MOST_LOST,
-  MOST_TOLD,
+  MOST_HEARD,
   mayConcern,
   dayOf,
   findApproval,
@@ -131,7 +131,7 @@ function added(crew: Crew, { worker: name, agent, touches }: CrewFactOf<'workerA
 function besides(crew: Crew, worker: Worker, fact: WorkerFact, at: Instant): Crew {
   switch (fact.type) {
     case 'ticketAssigned': {
-      const concerning = (crew.discoveries ?? []).filter((each) => mayConcern(each, fact.ticket)).slice(-MOST_TOLD);
+      const concerning = (crew.discoveries ?? []).filter((each) => mayConcern(each, fact.ticket)).slice(-MOST_HEARD);
       const workers = crew.workers.map((each) =>
         each.name === worker.name && concerning.length > 0 ? { ...each, heard: concerning } : each,
       );
@@ -186,7 +186,10 @@ function discovered(crew: Crew, { name, ticket }: Worker, { text }: CrewFactOf<'
     if (each.ticket === null || each.leaving !== null || !mayConcern(found, each.ticket)) return each;
     const { heard: known = [], telling = 0 } = each;
     // The discoveries of the present prompt stay first: the first `telling` are removed at the end of the step.
-    return { ...each, heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_TOLD)] };
+    return {
+      ...each,
+      heard: [...known.slice(0, telling), ...[...known.slice(telling), found].slice(-MOST_HEARD)],
+    };
   });
   return { ...crew, workers, discoveries: [...(crew.discoveries ?? []), found].slice(-MOST_DISCOVERIES) };
 }
@@ -430,7 +433,7 @@ function sent(worker: Worker): Worker {
   if (step === null) throw new Error(`impossible: ${worker.name} has no step to ask for`);
   const { queued: _queued, ...promptedStep } = step;
   // A step that was put back can have more discoveries than one prompt tells.
-  const telling = TELLS_NOTES.has(step.kind) ? worker.heard?.slice(0, MOST_TOLD).length : 0;
+  const telling = TELLS_NOTES.has(step.kind) ? worker.heard?.slice(0, MOST_HEARD).length : 0;
   return { ...worker, step: promptedStep, ...defined({ telling }) };
 }
 

@@ -31,13 +31,13 @@ import { checkRepository } from './git/check-repository.ts';
 import { differences, pictureOf } from './git/guard.ts';
 import type { CopyPicture } from './git/guard.ts';
 import {
-  applyKept,
+  applyStoredWork,
   commitAuthor,
   commitWork,
-  dropKept,
-  listKept,
-  newestKept,
-  showKept,
+  dropStoredWork,
+  listStoredWork,
+  newestStoredWork,
+  showStoredWork,
   statusOf,
   storeWork,
 } from './git/kept.ts';
@@ -126,7 +126,7 @@ export type CrewWorkPorts = {
   /** Ends the processes whose `CONCH_RUN` `isMeant` accepts, except those of open sessions and running commands. */
   readonly endMarked: (isMeant: (mark: string) => boolean) => Promise<void>;
   /** Returns what people answered to a question; `null` while they have not. Asks them when the question is new. */
-  readonly answerTo: (asked: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;
+  readonly answerTo: (approval: Pick<CrewApproval, 'about' | 'digest' | 'what'>) => boolean | null;
   readonly tickets: (repository: Repository) => Promise<TicketSource>;
   /** Resolves with the service for pull requests; `null` if the crew itself merges. Rejects with words for people. */
   readonly pulls: (repository: Repository) => Promise<PullRequests | null>;
@@ -200,7 +200,7 @@ class RepositoryWork implements CrewWork {
    * `copy`: recording the user's copy for a step, and changes of the copy by Conch.
    */
   readonly #queue = new KeyedQueue<'merges' | 'copy'>();
-  #told: string | null = null;
+  #saidTests: string | null = null;
   readonly #problems = new Map<string, string>();
   #dependencies = '';
   #picture: CopyPicture | null = null;
@@ -227,12 +227,12 @@ class RepositoryWork implements CrewWork {
     this.#runnersAt = rememberLast((tip) => filesIn(repository, tip, RUNNER_FILES));
   }
 
-  async look({ finished, workers, asked }: Crew): Promise<Seen> {
+  async look({ finished, workers, asked: requestedTickets }: Crew): Promise<Seen> {
     const repository = this.#repository;
     const merged = new Map(finished.map(({ id, commit }) => [id, commit]));
     const running = workers.flatMap(({ ticket }) => ticket?.id ?? []);
     const inBase = new Set<string>();
-    const listed = await this.#listed(asked);
+    const listed = await this.#listTickets(requestedTickets);
     // Main is read after the tickets, so that it has each commit that closed one of them.
     const { tip } = await mainState(repository);
     await this.#closeMerged(listed.tickets, finished);
@@ -284,8 +284,8 @@ class RepositoryWork implements CrewWork {
     const places = [...workers.flatMap((one) => [one.ticket ?? [], one.left ?? []].flat()), ...branches];
     const others = [...places, ...finished.map((one) => ({ id: one.id, branch: branchOf(one.worker, one.id) }))];
     // Some file systems take capital and small letters as equal.
-    const taken = new Set(others.flatMap(({ id, branch }) => (id === ticket ? [] : [branch.toLowerCase()])));
-    const branch = branchOf(worker, ticket, (name) => taken.has(name.toLowerCase()));
+    const takenBranches = new Set(others.flatMap(({ id, branch }) => (id === ticket ? [] : [branch.toLowerCase()])));
+    const branch = branchOf(worker, ticket, (name) => takenBranches.has(name.toLowerCase()));
     const place = { worktree: join(this.#folder, branch.slice(BRANCHES.length)), branch };
     const from = branches.find(({ id }) => id === ticket)?.branch;
     const tip = from === undefined ? null : await tipOf(this.#repository, from);
@@ -336,7 +336,7 @@ class RepositoryWork implements CrewWork {
     this.#slots.keep(slot);
   }
 
-  stepAsked(worker: string): void {
+  onStepAsked(worker: string): void {
     this.#before.delete(worker);
   }
 
@@ -455,7 +455,7 @@ class RepositoryWork implements CrewWork {
     const isForeign = !isTree && existsSync(worktree) && readdirSync(worktree).length > 0;
     const stays = why === 'killed' || isForeign;
     const prefix = `refs/conch/kept/${basename(worktree)}`;
-    let kept: string | null = null;
+    let storedRef: string | null = null;
     if (isTree) {
       await this.#forgetInstructions(worktree);
       await this.#showInstructions(ticket);
@@ -467,7 +467,7 @@ class RepositoryWork implements CrewWork {
         throw error;
       });
       this.#tellOnce(problem, null);
-      kept = stored.ref;
+      storedRef = stored.ref;
       if (!stays) await removeWorktree(repository, worktree, stored);
     } else if (isForeign) {
       this.#say(ticket, `${worktree} is no longer a worktree, so its files cannot be stored. They stay in this folder`);
@@ -475,16 +475,16 @@ class RepositoryWork implements CrewWork {
       rmSync(worktree, { recursive: true, force: true });
       await removeWorktree(repository, worktree);
       // After a crash, the worktree may be removed already, and its work stored.
-      kept = (await newestKept(repository, prefix))?.ref ?? null;
+      storedRef = (await newestStoredWork(repository, prefix))?.ref ?? null;
     }
     if (why !== 'merged' && why !== 'unchanged' && why !== 'over') await this.unclaim(id);
     if (why !== 'over' && ticket.slot !== undefined) this.#slots.giveBack(ticket.slot);
-    if (goesOn && (await this.#isAhead(branch, 'main'))) return { kept, branch };
+    if (goesOn && (await this.#isAhead(branch, 'main'))) return { kept: storedRef, branch };
     const tip = await tipOf(repository, branch);
-    const isStored = tip === merged || (await newestKept(repository, prefix))?.parent === tip;
+    const isStored = tip === merged || (await newestStoredWork(repository, prefix))?.parent === tip;
     const isSafe = isStored || !(await this.#isAhead(branch, 'others'));
     if (tip !== null && isSafe && !stays) await deleteBranch(repository, branch, tip);
-    return { kept };
+    return { kept: storedRef };
   }
 
   async exists({ worktree, branch }: Assigned): Promise<boolean> {
@@ -503,23 +503,23 @@ class RepositoryWork implements CrewWork {
     for (const name of ['index.lock', 'HEAD.lock']) rmSync(join(folder, name), { force: true });
   }
 
-  async kept(): Promise<readonly string[]> {
-    return (await listKept(this.#repository)).map(({ ref, at }) => `${ref} · ${isoTime(at)}`);
+  async listStoredWork(): Promise<readonly string[]> {
+    return (await listStoredWork(this.#repository)).map(({ ref, at }) => `${ref} · ${isoTime(at)}`);
   }
 
-  async keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null> {
-    const found = (await listKept(this.#repository)).find((each) => each.ref === ref);
+  async showOrDropWork(ref: string, how: 'show' | 'drop'): Promise<string | null> {
+    const found = (await listStoredWork(this.#repository)).find((each) => each.ref === ref);
     if (found === undefined) return null;
-    if (how === 'show') return await showKept(this.#repository, found);
-    await dropKept(this.#repository, found);
+    if (how === 'show') return await showStoredWork(this.#repository, found);
+    await dropStoredWork(this.#repository, found);
     return `${ref} is deleted. Its commit was ${found.commit}.`;
   }
 
-  async applyKept(ref: string, { worktree }: Assigned): Promise<string | null> {
-    const found = (await listKept(this.#repository)).find((each) => each.ref === ref);
+  async applyStoredWork(ref: string, { worktree }: Assigned): Promise<string | null> {
+    const found = (await listStoredWork(this.#repository)).find((each) => each.ref === ref);
     if (found === undefined) return null;
     try {
-      await applyKept(this.#repository, found, worktree);
+      await applyStoredWork(this.#repository, found, worktree);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       return `${ref} does not fit into ${worktree}, and nothing was changed there: ${lastLines(why, 5)}`;
@@ -550,7 +550,7 @@ class RepositoryWork implements CrewWork {
     return await isClosed(this.#tickets, ticket);
   }
 
-  async known(ids: readonly string[]): Promise<readonly string[]> {
+  async findListed(ids: readonly string[]): Promise<readonly string[]> {
     if (ids.length === 0) return [];
     const { tickets } = await this.#tickets.list();
     return ids.filter((id) => tickets.some((ticket) => ticket.id === id));
@@ -560,8 +560,12 @@ class RepositoryWork implements CrewWork {
     return findLanding(this.#repository, place);
   }
 
-  async whyNotAfter(ticket: string, deps: readonly string[], { asked }: Crew): Promise<string | null> {
-    return whyNotAfter((await this.#listed(asked)).tickets, ticket, deps);
+  async whyNotAfter(
+    ticket: string,
+    deps: readonly string[],
+    { asked: requestedTickets }: Crew,
+  ): Promise<string | null> {
+    return whyNotAfter((await this.#listTickets(requestedTickets)).tickets, ticket, deps);
   }
 
   async create({ id, from, title, text, deps, touches, at, source }: Proposal): Promise<string> {
@@ -623,9 +627,9 @@ class RepositoryWork implements CrewWork {
     repository.release();
   }
 
-  async #listed(asked: Crew['asked'] = []): ReturnType<TicketSource['list']> {
+  async #listTickets(requestedTickets: Crew['asked'] = []): ReturnType<TicketSource['list']> {
     const listed = await this.#tickets.list();
-    const added = new Map(asked.map(({ ticket, after = [] }) => [ticket, after.map(({ id }) => id)]));
+    const added = new Map(requestedTickets.map(({ ticket, after = [] }) => [ticket, after.map(({ id }) => id)]));
     const tickets = listed.tickets.map((each) => ({ ...each, deps: [...each.deps, ...(added.get(each.id) ?? [])] }));
     return { ...listed, tickets };
   }
@@ -687,8 +691,8 @@ class RepositoryWork implements CrewWork {
     const name = `finished/${id}`;
     const tickets = this.#tickets;
     if (tickets.finish === undefined || memory.recall(name) !== null) return;
-    const isTold = await this.#byConch(async () => (await tickets.finish?.(id)) === true);
-    if (isTold) await memory.remember(name, 'told');
+    const isReported = await this.#byConch(async () => (await tickets.finish?.(id)) === true);
+    if (isReported) await memory.remember(name, 'told');
   }
 
   async #mergeOnce(
@@ -819,9 +823,9 @@ class RepositoryWork implements CrewWork {
   }
 
   #fewerTests(tip: string, count: number | null): string | null {
-    const [commit, known] = (this.#ports.memory.recall('tests') ?? '').split(' ');
-    if (commit !== tip || known === undefined || (count !== null && count >= Number(known))) return null;
-    return `the merged tree reports ${count ?? 'no number of'} tests, and ${this.#plan.main} reports ${known}`;
+    const [commit, baseCount] = (this.#ports.memory.recall('tests') ?? '').split(' ');
+    if (commit !== tip || baseCount === undefined || (count !== null && count >= Number(baseCount))) return null;
+    return `the merged tree reports ${count ?? 'no number of'} tests, and ${this.#plan.main} reports ${baseCount}`;
   }
 
   async #push(commit: string): Promise<void> {
@@ -1006,7 +1010,7 @@ class RepositoryWork implements CrewWork {
         `its script ${unbound} is no file of ${this.#plan.main}, so people could not approve exactly its text`,
       );
     const shown = visible(commands.join(' · '));
-    if (shown.length > LONGEST_ASKED)
+    if (shown.length > LONGEST_SETUP)
       return skip('they are too long to show in a question: put them into one script, and let the file name it');
     const what = `${file} of ${this.#plan.main} names commands for new worktrees: ${shown}. Run them?`;
     const isAllowed = this.#ports.answerTo({ about: 'setup', digest, what });
@@ -1029,8 +1033,8 @@ class RepositoryWork implements CrewWork {
       const digest = hash('sha256', JSON.stringify(found));
       if (this.#ports.answerTo({ about: 'runner', digest, what }) !== true) throw new Error(`${about}: ${how}`);
     }
-    if (names !== this.#told) this.#ports.say(`tests: ${names === '' ? 'none found' : names}`);
-    this.#told = names;
+    if (names !== this.#saidTests) this.#ports.say(`tests: ${names === '' ? 'none found' : names}`);
+    this.#saidTests = names;
     return first?.command ?? null;
   }
 
@@ -1040,8 +1044,8 @@ class RepositoryWork implements CrewWork {
     { seconds, ...place }: RunPlace & { readonly seconds: number },
   ): Promise<CommandRun> {
     const own = runEnvironment(this.#plan, place);
-    const known = setupEnvironment(this.#repository.root, folder, own.CONCH_PORT_BASE);
-    const set = { ...known, ...own, CI: '1' };
+    const setupVariables = setupEnvironment(this.#repository.root, folder, own.CONCH_PORT_BASE);
+    const set = { ...setupVariables, ...own, CI: '1' };
     return this.#ports.run(line, folder, { set, limitMs: seconds * 1_000 });
   }
 
@@ -1201,7 +1205,7 @@ class RepositoryWork implements CrewWork {
  */
 function pullEnd(
   { state, base, commit, remarks, red, conflicts }: PullState,
-  { number, head, told }: PullRequest,
+  { number, head, told: reported }: PullRequest,
   { main, ticket }: { readonly main: string; readonly ticket: Assigned },
 ): PullEnd | null {
   if (state === 'closed')
@@ -1209,9 +1213,9 @@ function pullEnd(
   if (state === 'merged' && (base !== main || commit === null))
     return { type: 'PULL_CLOSED', number, why: `pull request #${number} was merged into ${base}, not into ${main}` };
   if (state === 'merged' && commit !== null) return { type: 'PULL_MERGED', ticket: ticket.id, number, commit };
-  const news = remarks.filter(({ id }) => !told.includes(id));
-  const checks = red.length > 0 && !told.includes(`checks ${head}`) ? [`checks ${head}`] : [];
-  const conflict = conflicts && !told.includes(`conflict ${head}`) ? [`conflict ${head}`] : [];
+  const news = remarks.filter(({ id }) => !reported.includes(id));
+  const checks = red.length > 0 && !reported.includes(`checks ${head}`) ? [`checks ${head}`] : [];
+  const conflict = conflicts && !reported.includes(`conflict ${head}`) ? [`conflict ${head}`] : [];
   if (news.length + checks.length + conflict.length === 0) return null;
   const lines = [
     ...(conflict.length === 0 ? [] : [`Pull request #${number} conflicts with ${main}.`]),
@@ -1267,9 +1271,9 @@ function namedSides(hunks: string, main: string, ticket: string): string {
 
 function shortened(text: string): string {
   if (text.length <= LONGEST_PART) return text.trim();
-  const kept = text.slice(0, LONGEST_PART);
-  const end = Math.max(0, kept.lastIndexOf('\n'));
-  return `${end === 0 ? kept : kept.slice(0, end)}\n… ${text.slice(end).trim().split('\n').length} more lines`;
+  const start = text.slice(0, LONGEST_PART);
+  const end = Math.max(0, start.lastIndexOf('\n'));
+  return `${end === 0 ? start : start.slice(0, end)}\n… ${text.slice(end).trim().split('\n').length} more lines`;
 }
 
 const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
@@ -1277,7 +1281,7 @@ const DEPENDENCIES = ['node_modules', '.venv', 'venv', 'vendor'];
 const DEPENDENCY_FILE =
   /^160000 |[\t/](?:package\.json|[^/]*lock[^/]*|\.gitmodules|requirements[^/]*\.txt|pyproject\.toml|go\.(?:mod|sum)|Cargo\.toml|pom\.xml|[^/]*\.gradle(?:\.kts)?|[^/]*\.csproj)$/i;
 /** The longest setup commands that people are asked about, in UTF-16 units. */
-const LONGEST_ASKED = 1_500;
+const LONGEST_SETUP = 1_500;
 
 const MOST_NAMED = 10;
 

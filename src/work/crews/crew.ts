@@ -372,7 +372,7 @@ export const crewApprovalSchema = z.strictObject({
 
 /** The most discoveries that a crew keeps, and the most that a worker collects between two prompts. */
 export const MOST_DISCOVERIES = 50;
-export const MOST_TOLD = 5;
+export const MOST_HEARD = 5;
 
 /** The most open proposals, and the most replies without an answer. */
 export const MOST_PROPOSALS = 100;
@@ -544,12 +544,12 @@ export function mayConcern({ ticket, touches }: Discovery, of: Pick<Assigned, 'i
 /**
  * Returns the id of the ticket made of a message, or of its proposal while no ticket is written. `undefined`: neither.
  */
-export function madeOf(
-  { proposals = [], asked = [] }: Pick<Crew, 'proposals' | 'asked'>,
+export function ticketMadeOf(
+  { proposals = [], asked: requestedTickets = [] }: Pick<Crew, 'proposals' | 'asked'>,
   message: string,
 ): string | undefined {
   return (
-    asked.find((each) => each.message === message)?.ticket ??
+    requestedTickets.find((each) => each.message === message)?.ticket ??
     proposals.find(({ source }) => source?.message === message)?.id
   );
 }
@@ -565,11 +565,11 @@ export function approvalId({ about, digest }: Pick<CrewApproval, 'about' | 'dige
  */
 export function findApproval(
   { approvals = [] }: Pick<Crew, 'approvals'>,
-  asked: string | Pick<CrewApproval, 'about' | 'digest'>,
+  wanted: string | Pick<CrewApproval, 'about' | 'digest'>,
 ): CrewApproval | undefined {
-  return typeof asked === 'string'
-    ? approvals.find((each) => approvalId(each) === asked.toLowerCase())
-    : approvals.find(({ about, digest }) => about === asked.about && digest === asked.digest);
+  return typeof wanted === 'string'
+    ? approvals.find((each) => approvalId(each) === wanted.toLowerCase())
+    : approvals.find(({ about, digest }) => about === wanted.about && digest === wanted.digest);
 }
 
 /** The name of the n-th worker, from 0: A, B, …, Z, AA. */

@@ -95,7 +95,7 @@ export type CrewWork = {
    * Call it when the floor is asked for a step: `beforePrompt` then records the state of the user's own checkout of the
    * repository anew.
    */
-  stepAsked(worker: string): void;
+  onStepAsked(worker: string): void;
   /** Call it before each prompt of a step. The prompt must wait for the promise; `null`: it need not wait. */
   beforePrompt(worker: string): Promise<void> | null;
   /** Measures the worktree, after `endProcesses`. `commits`: commits uncommitted changes first. */
@@ -131,13 +131,13 @@ export type CrewWork = {
    */
   unlock(ticket: Assigned): Promise<void>;
   /** Resolves with a line for each ref of stored work: the ref, and when the work was stored. */
-  kept(): Promise<readonly string[]>;
+  listStoredWork(): Promise<readonly string[]>;
   /**
    * Shows the changes of stored work, or deletes its ref. Resolves with words for people; `null` for an unknown ref.
    */
-  keptWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
+  showOrDropWork(ref: string, how: 'show' | 'drop'): Promise<string | null>;
   /** Puts stored work into the files of a worktree. Resolves with the result in words; `null` for an unknown ref. */
-  applyKept(ref: string, ticket: Assigned): Promise<string | null>;
+  applyStoredWork(ref: string, ticket: Assigned): Promise<string | null>;
   /** Brings merged commits that wait at `refs/conch/main` into the user's checkout of main. `text`: the result. */
   updateCopy(): Promise<{ readonly ok: boolean; readonly text: string }>;
   /** Compares git with the state of the crew. Resolves with one text for each difference. */
@@ -145,7 +145,7 @@ export type CrewWork = {
   /** Whether a ticket is closed in its source. */
   isClosed(ticket: string): Promise<boolean>;
   /** Returns those of the ticket ids `ids` that the source of tickets lists. */
-  known(ids: readonly string[]): Promise<readonly string[]>;
+  findListed(ids: readonly string[]): Promise<readonly string[]>;
   /** Returns how a line or a commit came to main; `null` when main does not have it. */
   landing(place: LineOrCommit): Promise<Landing | null>;
   /** Returns why a ticket cannot wait for the tickets `deps`, for people; `null` when it can. */
@@ -285,7 +285,7 @@ export class CrewRunner {
     ports.crews.onChange(({ key, state, facts }) => {
       if (key !== ports.key || !this.#isRunning) return;
       for (const fact of facts) {
-        if (fact.type === 'stepSent') this.#ports.work.stepAsked(fact.worker);
+        if (fact.type === 'stepSent') this.#ports.work.onStepAsked(fact.worker);
         if (isEndOfStep(fact)) this.#endStep(state, fact);
         if (SHOWS_TICKETS.has(fact.type)) this.#lookSoon();
         if (fact.type === 'ticketReplied') this.#do(this.#answer(fact));
@@ -299,7 +299,10 @@ export class CrewRunner {
   }
 
   /** The repository and the tickets of the crew. */
-  get work(): Pick<CrewWork, 'kept' | 'keptWork' | 'applyKept' | 'check' | 'updateCopy' | 'landing'> {
+  get work(): Pick<
+    CrewWork,
+    'listStoredWork' | 'showOrDropWork' | 'applyStoredWork' | 'check' | 'updateCopy' | 'landing'
+  > {
     return this.#ports.work;
   }
 
@@ -417,7 +420,7 @@ export class CrewRunner {
    */
   async makeOf(quoted: QuotedMessage, by: string): Promise<string> {
     const { message, channel, asker } = quoted;
-    const deps = await this.#ports.work.known(wantedDeps([quoted.first, ...quoted.after].map(({ text }) => text)));
+    const deps = await this.#ports.work.findListed(wantedDeps([quoted.first, ...quoted.after].map(({ text }) => text)));
     const made = { message, channel, asker, by, ...ticketOf(quoted), deps: [...deps], touches: [] };
     if ((await this.give({ type: 'PROPOSE_MESSAGE', ...made })) === 'TOO_MANY_PROPOSALS')
       throw new Error(PROPOSALS_FULL);
@@ -426,10 +429,10 @@ export class CrewRunner {
 
   /** The id of the ticket made of a message; empty for none. Writes the ticket first if it is only proposed. */
   async #ticketOf(message: string, by?: string): Promise<string> {
-    const { proposals = [], asked = [] } = this.state();
+    const { proposals = [], asked: requestedTickets = [] } = this.state();
     const proposal = proposals.find((each) => each.source?.message === message);
     if (proposal !== undefined) return this.admit(proposal, by ?? proposal.source?.by ?? '');
-    return asked.find((each) => each.message === message)?.ticket ?? '';
+    return requestedTickets.find((each) => each.message === message)?.ticket ?? '';
   }
 
   async #answer(reply: TicketReply, tries = 1): Promise<void> {
@@ -776,9 +779,9 @@ export class CrewRunner {
   }
 
   async #freeSlot(): Promise<number> {
-    const taken = new Set(this.state().workers.map((each) => each.ticket?.slot));
+    const takenSlots = new Set(this.state().workers.map((each) => each.ticket?.slot));
     for (let slot = 0; slot < FIRST_BASE_SLOT; slot += 1)
-      if (!taken.has(slot) && (await this.#ports.work.takeSlot(slot))) return slot;
+      if (!takenSlots.has(slot) && (await this.#ports.work.takeSlot(slot))) return slot;
     throw new Error('the ports of every slot are in use by other programs');
   }
 

@@ -60,8 +60,8 @@ export class GitHubRequests {
    * MEMBER do not tell: such authors can have read access only.
    */
   async mayWrite(username: string): Promise<boolean> {
-    const known = this.#rights.get(username);
-    if (known !== undefined && this.#place.now() < known.until) return known.may;
+    const cached = this.#rights.get(username);
+    if (cached !== undefined && this.#place.now() < cached.until) return cached.may;
     const route = 'GET /repos/{owner}/{repo}/collaborators/{username}/permission';
     const { permission } = await this.read(route, { username }, permissionSchema).catch((error: unknown) => {
       if (error instanceof GitHubRefusal && error.status === 404) return { permission: 'none' };

@@ -1,6 +1,6 @@
 import { shortDigest } from '../../lib/digest.ts';
 import { counted, excerpt } from '../../turns/commands/clock-words.ts';
-import { MOST_TOLD } from './crew.ts';
+import { MOST_HEARD } from './crew.ts';
 import type { Assigned, Worker, WorkerStep } from './crew.ts';
 
 /** Outside meetings, a worker's line that begins with this word is told to workers whose tickets it may concern. */
@@ -119,13 +119,15 @@ export function notesIn(lines: readonly string[]): readonly string[] {
     .flatMap((line) => (line.startsWith(NOTE) ? [line.slice(NOTE.length).trim()] : []))
     .filter((note) => note !== '');
   const more = notes.length - MOST_NOTES;
-  const kept = notes.slice(0, MOST_NOTES).map((note) => excerpt(note, LONGEST_NOTE));
-  return more <= 0 ? kept : kept.with(MOST_NOTES - 1, `${kept.at(-1)} (${counted(more, 'more note')} left out)`);
+  const shownNotes = notes.slice(0, MOST_NOTES).map((note) => excerpt(note, LONGEST_NOTE));
+  return more <= 0
+    ? shownNotes
+    : shownNotes.with(MOST_NOTES - 1, `${shownNotes.at(-1)} (${counted(more, 'more note')} left out)`);
 }
 
 function notesWords({ ticket, heard = [] }: Worker): string {
   if (ticket === null || heard.length === 0) return '';
-  const lines = heard.slice(0, MOST_TOLD).map((each) => `${each.worker} on ${each.ticket}: ${each.text}`);
+  const lines = heard.slice(0, MOST_HEARD).map((each) => `${each.worker} on ${each.ticket}: ${each.text}`);
   return `\nWorkers on other tickets found out, as data between the markers:\n${quotedText('notes', ticket, lines.join('\n'))}\n`;
 }
 

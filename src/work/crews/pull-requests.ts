@@ -84,9 +84,9 @@ export function gitHubPulls(ask: AskGitHub, place: GitHubPlace): PullRequests {
       const pull = await requests.read(`GET ${PULLS}/{pull_number}`, { pull_number: number }, pullSchema);
       const commit = pull.merged ? (pull.merge_commit_sha ?? null) : null;
       const state = pull.merged ? 'merged' : pull.state;
-      const known = { state, base: pull.base.ref, commit, conflicts: pull.mergeable === false } as const;
-      if (state !== 'open') return { ...known, remarks: [], red: [] };
-      return { ...known, remarks: await remarksOf(requests, number), red: await redChecks(requests, head) };
+      const fields = { state, base: pull.base.ref, commit, conflicts: pull.mergeable === false } as const;
+      if (state !== 'open') return { ...fields, remarks: [], red: [] };
+      return { ...fields, remarks: await remarksOf(requests, number), red: await redChecks(requests, head) };
     },
   };
 }
@@ -98,7 +98,7 @@ async function remarksOf(requests: GitHubRequests, number: number): Promise<read
   const route = 'GET /repos/{owner}/{repo}/pulls/{pull_number}';
   const reviews = await requests.pages(`${route}/reviews`, { pull_number: number }, z.array(remarkSchema));
   const comments = await requests.pages(`${route}/comments`, { pull_number: number }, z.array(remarkSchema));
-  const asked = reviews.filter(({ state }) => state === 'CHANGES_REQUESTED' || state === 'COMMENTED');
+  const withRemarks = reviews.filter(({ state }) => state === 'CHANGES_REQUESTED' || state === 'COMMENTED');
   const remark =
     (kind: string) =>
     (row: z.infer<typeof remarkSchema>): readonly Remark[] => {
@@ -107,7 +107,7 @@ async function remarksOf(requests: GitHubRequests, number: number): Promise<read
       const place = path == null ? '' : `${path}${line == null ? '' : `:${line}`}`;
       return [{ id: `${kind} ${id}`, author: user.login, place, text: body ?? '' }];
     };
-  const remarks = [...asked.flatMap(remark('review')), ...comments.flatMap(remark('comment'))];
+  const remarks = [...withRemarks.flatMap(remark('review')), ...comments.flatMap(remark('comment'))];
   const rights = new Map<string, boolean>();
   for (const { author } of remarks) rights.set(author, rights.get(author) ?? (await requests.mayWrite(author)));
   return remarks.filter(({ author }) => rights.get(author));
@@ -127,9 +127,9 @@ async function redChecks(requests: GitHubRequests, ref: string): Promise<readonl
 }
 
 /** Resolves with no rows when GitHub does not know the commit: it may have been pushed just now. */
-async function orNone<Row>(asked: Promise<readonly Row[]>): Promise<readonly Row[]> {
+async function orNone<Row>(rows: Promise<readonly Row[]>): Promise<readonly Row[]> {
   try {
-    return await asked;
+    return await rows;
   } catch (error) {
     if (error instanceof GitHubRefusal && (error.status === 404 || error.status === 422)) return [];
     throw error;

@@ -5,7 +5,7 @@ import { markedProcesses } from '../../../lib/marked-processes.ts';
 import type { MarkedProcess } from '../../../lib/marked-processes.ts';
 import { BASE_RUN } from '../checks/slots.ts';
 import type { Crew } from '../crew.ts';
-import { listKept } from './kept.ts';
+import { listStoredWork } from './kept.ts';
 import { mainState } from './merge.ts';
 import { unless } from './repository.ts';
 import type { Repository } from './repository.ts';
@@ -19,23 +19,23 @@ import { listWorktrees } from './worktrees.ts';
  */
 export async function checkRepository(
   repository: Repository,
-  { workers, kept, branches: toGoOn = [] }: Pick<Crew, 'workers' | 'kept' | 'branches'>,
+  { workers, kept: storedWork, branches: toGoOn = [] }: Pick<Crew, 'workers' | 'kept' | 'branches'>,
   { folder, integration, marks }: { readonly folder: string; readonly integration: string; readonly marks: string },
 ): Promise<readonly string[]> {
   const { git } = repository;
   const held = workers.flatMap(({ name, ticket, prepared }) => (ticket === null ? [] : [{ name, ticket, prepared }]));
   const registered = (await listWorktrees(repository)).filter((one) => dirname(one.folder) === folder);
   const places = workers.flatMap(({ ticket, left }) => [ticket, left].flatMap((each) => each ?? []));
-  const known = new Set([integration, ...places.map(({ worktree }) => worktree)]);
+  const knownFolders = new Set([integration, ...places.map(({ worktree }) => worktree)]);
   const branches = (await git(['for-each-ref', '--format=%(refname:short)', 'refs/heads/agent/'])).split('\n');
   const problems = [
     ...held
       .filter(({ prepared, ticket }) => prepared && !existsSync(join(ticket.worktree, '.git')))
       .map(({ name, ticket }) => `The worktree of ${name} is missing: ${ticket.worktree}.`),
     ...registered
-      .filter((one) => !known.has(one.folder))
+      .filter((one) => !knownFolders.has(one.folder))
       .map((one) => `A worktree belongs to no worker: ${one.folder}. To remove it: git worktree remove ${one.folder}`),
-    ...(await strangersIn(folder, new Set([...known, ...registered.map((one) => one.folder)]))).map(
+    ...(await strangersIn(folder, new Set([...knownFolders, ...registered.map((one) => one.folder)]))).map(
       (path) => `A folder is no worktree: ${path}. Conch leaves it alone.`,
     ),
   ];
@@ -49,11 +49,13 @@ export async function checkRepository(
     const isOurs = found.mark.startsWith(marks) || `${found.folder}/`.startsWith(`${folder}/`);
     if (isOurs && !runs.has(found.mark)) problems.push(strayWords(found));
   }
-  const stored = new Set((await listKept(repository)).map(({ ref }) => ref));
-  const told = new Set(kept.map(({ ref }) => ref));
-  for (const ref of told) if (!stored.has(ref)) problems.push(`Stored work is gone, and nobody dropped it: ${ref}.`);
+  const stored = new Set((await listStoredWork(repository)).map(({ ref }) => ref));
+  const recordedRefs = new Set(storedWork.map(({ ref }) => ref));
+  for (const ref of recordedRefs)
+    if (!stored.has(ref)) problems.push(`Stored work is gone, and nobody dropped it: ${ref}.`);
   for (const ref of stored)
-    if (!told.has(ref)) problems.push(`Stored work belongs to no ticket of the crew: ${ref}. /crew kept shows it.`);
+    if (!recordedRefs.has(ref))
+      problems.push(`Stored work belongs to no ticket of the crew: ${ref}. /crew kept shows it.`);
   const { main, tip, hasDiverged } = await mainState(repository);
   if (hasDiverged)
     problems.push(
@@ -68,7 +70,7 @@ function strayWords({ pid, command, folder }: MarkedProcess): string {
   return `A process belongs to no ticket: ${pid} (${command.slice(0, 80)}) in ${folder}. To end it: kill ${pid}`;
 }
 
-async function strangersIn(folder: string, known: ReadonlySet<string>): Promise<readonly string[]> {
+async function strangersIn(folder: string, knownFolders: ReadonlySet<string>): Promise<readonly string[]> {
   const names = await readdir(folder).catch(() => [] as string[]);
-  return names.map((name) => join(folder, name)).filter((path) => !known.has(path));
+  return names.map((name) => join(folder, name)).filter((path) => !knownFolders.has(path));
 }

@@ -47,7 +47,7 @@ export async function storeWork(
     const isClean = tree === headTree && (indexTree === null || indexTree === tree);
     const isHeld = !seen.isDetached || (await git(['for-each-ref', '--count=1', '--contains', 'HEAD'])) !== '';
     if (isClean && head !== null && isHeld && !always) return { ref: null, commit: head, tree };
-    const newest = await newestKept(repository, refPrefix);
+    const newest = await newestStoredWork(repository, refPrefix);
     if (newest !== undefined && newest.tree === tree && newest.parent === head)
       return { ref: newest.ref, commit: newest.commit, tree };
     const parents = head === null ? [] : ['-p', head];
@@ -76,14 +76,14 @@ export async function statusOf(repository: Repository, worktree: string): Promis
 }
 
 /** One ref of stored work. `parent` is `null` for work on no commit. `at`: milliseconds since 1970. */
-type KeptWork = StoredWork & {
+type StoredRef = StoredWork & {
   readonly ref: string;
   readonly parent: string | null;
   readonly at: number;
 };
 
 /** Lists stored work, in the order of the refs. `under`: the beginning of the refs, with a slash at its end. */
-export async function listKept({ git }: Repository, under = 'refs/conch/kept/'): Promise<readonly KeptWork[]> {
+export async function listStoredWork({ git }: Repository, under = 'refs/conch/kept/'): Promise<readonly StoredRef[]> {
   const fields = ['refname', 'objectname', 'tree', 'parent', 'creatordate:unix'];
   const lines = (await git(['for-each-ref', `--format=${fields.map((field) => `%(${field})`).join('%00')}`, under]))
     .split('\n')
@@ -96,18 +96,22 @@ export async function listKept({ git }: Repository, under = 'refs/conch/kept/'):
 }
 
 /** Returns what stored work changes, as a summary and a diff. */
-export async function showKept({ git }: Repository, { parent, commit }: KeptWork): Promise<string> {
+export async function showStoredWork({ git }: Repository, { parent, commit }: StoredRef): Promise<string> {
   return await git([...DIFF, '--stat', '--patch', parent ?? (await emptyTree(git)), commit]);
 }
 
 /** Returns the stored work with the highest number under a ref; `undefined` for none. */
-export async function newestKept(repository: Repository, refPrefix: string): Promise<KeptWork | undefined> {
-  const kept = await listKept(repository, `${refPrefix}/`);
-  return kept.toSorted((one, other) => numberOf(one.ref) - numberOf(other.ref)).at(-1);
+export async function newestStoredWork(repository: Repository, refPrefix: string): Promise<StoredRef | undefined> {
+  const refs = await listStoredWork(repository, `${refPrefix}/`);
+  return refs.toSorted((one, other) => numberOf(one.ref) - numberOf(other.ref)).at(-1);
 }
 
 /** Puts stored work into the files of a worktree. Changes nothing and throws `GitError` when the work does not fit. */
-export async function applyKept({ env }: Repository, { parent, commit }: KeptWork, worktree: string): Promise<void> {
+export async function applyStoredWork(
+  { env }: Repository,
+  { parent, commit }: StoredRef,
+  worktree: string,
+): Promise<void> {
   const git = gitIn(worktree, env);
   const scratch = await mkdtemp(join(tmpdir(), 'conch-kept-'));
   try {
@@ -122,7 +126,7 @@ export async function applyKept({ env }: Repository, { parent, commit }: KeptWor
 }
 
 /** Deletes the ref of stored work. Throws `GitError` when the ref is not at this commit any more. */
-export async function dropKept({ git }: Repository, { ref, commit }: KeptWork): Promise<void> {
+export async function dropStoredWork({ git }: Repository, { ref, commit }: StoredRef): Promise<void> {
   await git(['update-ref', '-d', ref, commit]);
 }
 
@@ -252,8 +256,8 @@ export async function indexEntries(worktree: string, git: Git): Promise<readonly
     return bytes === null ? null : hash('sha256', bytes);
   };
   const digest = await digestNow();
-  const known = digest === null ? undefined : ENTRIES.get(digest);
-  if (known !== undefined) return known;
+  const cached = digest === null ? undefined : ENTRIES.get(digest);
+  if (cached !== undefined) return cached;
   const entries = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
   const isSame = digest !== null && digest === (await digestNow());
   if (isSame && entries.length <= MOST_REMEMBERED) ENTRIES.set(digest, entries);
@@ -275,7 +279,7 @@ async function lookAt(repository: Repository, worktree: string, keep: string | n
   const [, head = null] = /^# branch\.oid ([0-9a-f]+)$/.exec(status[0] ?? '') ?? [];
   const isDetached = status[1] === '# branch.head (detached)';
   const unmerged = files.filter((entry) => entry.startsWith('u ')).map((entry) => entry.split(' ').slice(10).join(' '));
-  const isDirty = files.length > 0 || (await keptSubmodules(repository, entries, { worktree, keep })).length > 0;
+  const isDirty = files.length > 0 || (await storeSubmodules(repository, entries, { worktree, keep })).length > 0;
   // Letters other than H mark files in conflict, and files that git was told not to check.
   const isClean = !isDirty && head !== null && entries.every((entry) => entry.startsWith('H '));
   return { head, isDetached, entries, unmerged, isDirty, isClean };
@@ -304,7 +308,7 @@ async function snapshot(repository: Repository, worktree: string, { keep, seen }
     await clearIndexFlags(git, worktree, entries);
     await git([...DURABLE, 'add', '--all', '--', ':/']);
     const added = zeroSeparated(await git(['ls-files', '--stage', '-v', '-z']));
-    for (const entry of await keptSubmodules(repository, added, { worktree, keep }))
+    for (const entry of await storeSubmodules(repository, added, { worktree, keep }))
       await git(['update-index', '--cacheinfo', entry]);
     return { tree: (await git([...DURABLE, 'write-tree'])).trim(), indexTree, headTree };
   } finally {
@@ -315,7 +319,7 @@ async function snapshot(repository: Repository, worktree: string, { keep, seen }
 /**
  * Stores the work in submodules, unless `keep` is `null`. Returns new index entries for submodules with another commit.
  */
-async function keptSubmodules(
+async function storeSubmodules(
   repository: Repository,
   entries: readonly string[],
   place: { readonly worktree: string; readonly keep: string | null },
@@ -324,7 +328,7 @@ async function keptSubmodules(
   for (const entry of entries) {
     const [, id = '', path = ''] = /^\S 160000 (\w+) \d\t(.*)$/s.exec(entry) ?? [];
     if (path === '' || !existsSync(join(place.worktree, path, '.git'))) continue;
-    const commit = await keepSubmodule(repository, { ...place, path });
+    const commit = await storeSubmodule(repository, { ...place, path });
     if (commit !== id) changed.push(`160000,${commit},${path}`);
   }
   return changed;
@@ -334,7 +338,7 @@ async function keptSubmodules(
  * Returns the commit with the work in a submodule. Unless `keep` is `null`, stores the commit in the copy that all
  * worktrees share. Throws for a repository that is no submodule of such a copy.
  */
-async function keepSubmodule(
+async function storeSubmodule(
   repository: Repository,
   { worktree, path, keep }: { readonly worktree: string; readonly path: string; readonly keep: string | null },
 ): Promise<string> {

@@ -53,10 +53,10 @@ export async function prepareIntegration(repository: Repository, folder: string,
       if (!(error instanceof GitError)) throw error;
     }
   }
-  const isKnown = (await listWorktrees(repository)).some((one) => one.folder === folder);
-  if (!isKnown && existsSync(folder) && readdirSync(folder).length > 0)
+  const isRegistered = (await listWorktrees(repository)).some((one) => one.folder === folder);
+  if (!isRegistered && existsSync(folder) && readdirSync(folder).length > 0)
     throw new Error(`${folder} is no worktree of this repository and is not empty. Move it away.`);
-  if (isKnown) await repository.git(['worktree', 'remove', '--force', '--force', folder]);
+  if (isRegistered) await repository.git(['worktree', 'remove', '--force', '--force', folder]);
   await repository.git(['worktree', 'add', '--quiet', '--detach', folder, tip]);
 }
 

@@ -60,11 +60,11 @@ export const REMOTE_LIMIT_MS = 300_000;
  */
 export async function openRepository(path: string, options: RepositoryOptions): Promise<Repository> {
   const { main, env, folder = 'agents' } = options;
-  const given = resolve(path);
-  checkFolder(given);
-  const git = gitIn(given, env);
+  const startFolder = resolve(path);
+  checkFolder(startFolder);
+  const git = gitIn(startFolder, env);
   await checkGit(git);
-  const { root, commonDir, gitDir } = await placesOf(git, given);
+  const { root, commonDir, gitDir } = await placesOf(git, startFolder);
   const underWay = operationIn(gitDir);
   if (underWay !== null) {
     const how = `Finish it or run: git -C "${root}" ${underWay} --abort`;
@@ -157,10 +157,10 @@ export async function filesIn(
   paths: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
   // git would read a path with a newline as two requests.
-  const asked = paths.filter((path) => !path.includes('\n'));
+  const safePaths = paths.filter((path) => !path.includes('\n'));
   const texts = await blobsOf(
     repository,
-    asked.map((path) => `${commit}:${path}`),
+    safePaths.map((path) => `${commit}:${path}`),
   );
   return new Map([...texts].map(([name, text]) => [name.slice(commit.length + 1), text]));
 }
@@ -287,25 +287,25 @@ export async function checkGit(git: Git): Promise<void> {
 
 async function placesOf(
   git: Git,
-  given: string,
+  startFolder: string,
 ): Promise<{ readonly root: string; readonly commonDir: string; readonly gitDir: string }> {
   try {
     const isInside = (await git(['rev-parse', '--is-inside-work-tree'])).trim() === 'true';
     if (!isInside) {
       const how = 'Clone it, and set the folder of the clone: git clone';
-      throw new RepositoryError(`${given} is a bare repository, without files. ${how} "${given}"`);
+      throw new RepositoryError(`${startFolder} is a bare repository, without files. ${how} "${startFolder}"`);
     }
     const root = (await git(['rev-parse', '--show-toplevel'])).trimEnd();
     const gitDir = (await git(['rev-parse', '--absolute-git-dir'])).trimEnd();
     // git answers relative to the folder it runs in, and names worktrees by paths without links.
     const common = (await git(['rev-parse', '--git-common-dir'])).trimEnd();
-    const commonDir = realpathSync(resolve(realpathSync(given), common));
+    const commonDir = realpathSync(resolve(realpathSync(startFolder), common));
     return { root, commonDir, gitDir };
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     if (!error.stderr.includes('not a git repository')) throw new RepositoryError(error.message);
-    const how = `Run: git init "${given}"`;
-    throw new RepositoryError(`${given} is in no git repository. ${how}`);
+    const how = `Run: git init "${startFolder}"`;
+    throw new RepositoryError(`${startFolder} is in no git repository. ${how}`);
   }
 }
 

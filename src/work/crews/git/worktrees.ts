@@ -55,19 +55,19 @@ async function add(
     throw new Error(`"${branch}" cannot be the name of a branch. Rename the ticket.`);
   if (!/^[0-9a-f]{40,64}$/.test(base) || (await commitOf(repository, base)) === null)
     throw new Error(`"${base}" is no commit of ${repository.root}.`);
-  const known = (await listWorktrees(repository)).find((one) => one.folder === folder);
+  const registered = (await listWorktrees(repository)).find((one) => one.folder === folder);
   const tip = await tipOf(repository, branch);
   const isOnDisk = existsSync(folder) && (await readdir(folder)).length > 0;
-  if (known === undefined && isOnDisk)
+  if (registered === undefined && isOnDisk)
     throw new Error(`${folder} is no worktree of this repository and is not empty. Move it away.`);
-  if (known !== undefined && isOnDisk) {
+  if (registered !== undefined && isOnDisk) {
     const isUnfinished = await hasUnfinishedFiles(repository, folder);
-    if (!isUnfinished && known.branch === branch && existsSync(join(folder, '.git'))) return;
+    if (!isUnfinished && registered.branch === branch && existsSync(join(folder, '.git'))) return;
     if (!isUnfinished) throw new Error(`${folder} is not the worktree of ${branch}. Move it away.`);
     // git was ended in the middle of an earlier creation, so no agent has worked there.
     await undo(repository, folder);
   }
-  const force = known === undefined ? [] : ['--force', '--force'];
+  const force = registered === undefined ? [] : ['--force', '--force'];
   const names = tip === null ? ['--no-track', '-b', branch, folder, base] : [folder, branch];
   try {
     await git(['worktree', 'add', '--quiet', ...force, ...names]);
@@ -111,10 +111,10 @@ async function undo({ git }: Repository, folder: string): Promise<void> {
 export async function repairWorktree(repository: Repository, folder: string, branch: string): Promise<boolean> {
   const link = join(folder, '.git');
   const registered = join(repository.commonDir, 'worktrees');
-  const known = await linkIn(folder);
-  if (known !== undefined && existsSync(known)) return true;
+  const linked = await linkIn(folder);
+  if (linked !== undefined && existsSync(linked)) return true;
   // A folder named .git is a repository of its own, in which Conch would store nothing.
-  if (!existsSync(folder) || (existsSync(link) && known === undefined)) return false;
+  if (!existsSync(folder) || (existsSync(link) && linked === undefined)) return false;
   for (const name of await readdir(registered).catch(() => [])) {
     const place = await readFile(join(registered, name, 'gitdir'), 'utf8').catch(() => '');
     if (place.trimEnd() === link) await writeFile(link, `gitdir: ${join(registered, name)}\n`);
@@ -153,8 +153,8 @@ export async function removeWorktree(
   stored: { readonly tree: string } | null = null,
 ): Promise<void> {
   await QUEUE.run(repository.commonDir, async () => {
-    const isKnown = (await isLinked(repository, folder)) || (await isRegistered(repository, folder));
-    if (!isKnown) return;
+    const isWorktree = (await isLinked(repository, folder)) || (await isRegistered(repository, folder));
+    if (!isWorktree) return;
     const isStored = stored !== null && existsSync(folder) && (await statusOf(repository, folder)).tree === stored.tree;
     await repository.git(['worktree', 'remove', ...(isStored ? ['--force'] : []), folder]);
   });

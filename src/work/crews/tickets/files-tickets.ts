@@ -45,12 +45,12 @@ export function filesTickets(repository: Repository, dir: string): TicketSource 
     async create(order, commit) {
       for (let attempt = 0; ; attempt += 1) {
         const id = newIdFor(order, attempt);
-        const known = (await fileIn(repository, commit, pathOf(id))) ?? (await here(`${id}.md`))?.toString() ?? null;
-        if (known !== null && !isOfProposal(known, order.key)) continue;
-        const file = { path: pathOf(id), text: known ?? newTicketText(id, order) };
+        const existing = (await fileIn(repository, commit, pathOf(id))) ?? (await here(`${id}.md`))?.toString() ?? null;
+        if (existing !== null && !isOfProposal(existing, order.key)) continue;
+        const file = { path: pathOf(id), text: existing ?? newTicketText(id, order) };
         if ((await unless(1, repository.git(['check-ignore', file.path]))) === null) return { id, file };
         await mkdir(folder, { recursive: true });
-        if (known === null) await writeAnew(join(repository.root, pathOf(id)), file.text);
+        if (existing === null) await writeAnew(join(repository.root, pathOf(id)), file.text);
         return { id, file: null };
       }
     },

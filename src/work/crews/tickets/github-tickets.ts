@@ -176,12 +176,12 @@ class GitHubTickets implements TicketSource {
       const all = await this.#requests.pages(`GET ${route}`, { state: 'all', ...narrow }, z.array(newIssueSchema));
       return all.find(({ body }) => body?.includes(marker) === true);
     };
-    const known = (await find({ labels: name })) ?? (await find({ since: isoTime(at - CLOCKS_MS) }));
+    const existing = (await find({ labels: name })) ?? (await find({ since: isoTime(at - CLOCKS_MS) }));
     const after = deps.map((id) => `Depends on #${numberOf(id)}`);
     const origin = from === '' ? '' : `Proposed by an agent while it worked on #${numberOf(from)}. `;
     const body = [text, ...after, `${origin}${marker}`];
     const order = { title, body: body.filter((part) => part !== '').join('\n\n'), labels: [name] };
-    const made = known ?? (await this.#requests.read(`POST ${route}`, order, newIssueSchema));
+    const made = existing ?? (await this.#requests.read(`POST ${route}`, order, newIssueSchema));
     this.#last = null;
     if (!made.labels.some((each) => each.name === name))
       throw new Error(
@@ -222,8 +222,8 @@ class GitHubTickets implements TicketSource {
   }
 
   async #others(tickets: readonly Ticket[]): Promise<readonly Ticket[]> {
-    const known = new Set(tickets.map(({ id }) => id));
-    const missing = new Set(tickets.flatMap(({ deps }) => deps).filter((id) => !known.has(id)));
+    const listedIds = new Set(tickets.map(({ id }) => id));
+    const missing = new Set(tickets.flatMap(({ deps }) => deps).filter((id) => !listedIds.has(id)));
     const found: Ticket[] = [];
     for (const id of missing) {
       const issue = await this.#issue(numberOf(id));
@@ -247,8 +247,8 @@ class GitHubTickets implements TicketSource {
   async #whyNotTaken({ number, title, body, updated_at: changed }: Issue): Promise<string | null> {
     // GitHub's times have whole seconds, so two texts can have one time.
     const key = hash('sha256', JSON.stringify([number, changed, title, body]));
-    const known = this.#labelled.get(key);
-    if (known !== undefined) return known;
+    const cached = this.#labelled.get(key);
+    if (cached !== undefined) return cached;
     const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/events';
     const events = await this.#requests.pages(route, { issue_number: number }, z.array(eventSchema));
     const at = events.findLastIndex(({ event, label }) => event === 'labeled' && label?.name === this.#plan.label);

@@ -53,8 +53,8 @@ export function withNotes(
   after: string | null,
 ): { readonly text: string; readonly changesMore: boolean } {
   const [old, fresh, own] = [partsOf(before ?? ''), partsOf(after ?? ''), partsOf(text)];
-  const known = new Set([...old.notes, ...own.notes]);
-  const added = fresh.notes.filter((note) => !known.has(note)).map(withoutRules);
+  const presentNotes = new Set([...old.notes, ...own.notes]);
+  const added = fresh.notes.filter((note) => !presentNotes.has(note)).map(withoutRules);
   const changesMore = after === null ? before !== null : fresh.rest !== old.rest;
   if (added.length === 0) return { text, changesMore };
   const [head, tail] =

@@ -129,19 +129,20 @@ function problemOf(ticket: Ticket, byId: ReadonlyMap<string, Ticket>, isEndless 
 }
 
 function cycleFrom({ id }: Ticket, byId: ReadonlyMap<string, Ticket>): readonly string[] | null {
-  const cameFrom = new Map<string, string>();
+  const dependents = new Map<string, string>();
   const reached = [id];
   for (const at of reached) {
     for (const dep of byId.get(at)?.deps ?? []) {
-      if (cameFrom.has(dep)) continue;
-      cameFrom.set(dep, at);
+      if (dependents.has(dep)) continue;
+      dependents.set(dep, at);
       reached.push(dep);
     }
-    if (cameFrom.has(id)) break;
+    if (dependents.has(id)) break;
   }
-  const way = [id];
-  for (let at = cameFrom.get(id); at !== undefined; at = at === id ? undefined : cameFrom.get(at)) way.unshift(at);
-  return way.length === 1 ? null : way;
+  const cycle = [id];
+  for (let at = dependents.get(id); at !== undefined; at = at === id ? undefined : dependents.get(at))
+    cycle.unshift(at);
+  return cycle.length === 1 ? null : cycle;
 }
 
 /** The ids of tickets in a cycle of dependencies, and of tickets that wait for one in a cycle. */

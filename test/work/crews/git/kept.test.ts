@@ -13,11 +13,11 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import {
   KeepError,
-  applyKept,
+  applyStoredWork,
   commitWork,
-  dropKept,
-  listKept,
-  showKept,
+  dropStoredWork,
+  listStoredWork,
+  showStoredWork,
   statusOf,
   storeWork,
 } from '../../../../src/work/crews/git/kept.ts';
@@ -148,7 +148,7 @@ describe('stored work', () => {
     await expect(storeWork(repository, tree, REF)).rejects.toThrow(
       'could not be stored: inner is a repository of its own inside the worktree. Move it out of the worktree. Nothing was removed.',
     );
-    expect(await listKept(repository)).toEqual([]);
+    expect(await listStoredWork(repository)).toEqual([]);
   });
 
   test('reports that the disk is full, and leaves no ref', async () => {
@@ -161,7 +161,7 @@ describe('stored work', () => {
     await expect(storing).rejects.toThrow(
       `The work in ${tree} could not be stored: the disk is full. Free some space and try again. Nothing was removed.`,
     );
-    expect(await listKept(repository)).toEqual([]);
+    expect(await listStoredWork(repository)).toEqual([]);
   });
 
   test('can be listed, shown, applied and dropped', async () => {
@@ -172,20 +172,20 @@ describe('stored work', () => {
     await storeWork(repository, tree, REF);
     gitIn(tree, 'checkout', '--quiet', '--', '.');
     gitIn(tree, 'clean', '-fdq');
-    const [kept] = await listKept(repository, 'refs/conch/kept/A-c-1/');
+    const [kept] = await listStoredWork(repository, 'refs/conch/kept/A-c-1/');
     if (kept === undefined) throw new Error('nothing is kept');
     expect(kept).toMatchObject({ ref: `${REF}/1`, at: expect.any(Number) as unknown });
-    expect(await showKept(repository, kept)).toContain('+changed');
-    await applyKept(repository, kept, tree);
+    expect(await showStoredWork(repository, kept)).toContain('+changed');
+    await applyStoredWork(repository, kept, tree);
     expect(readFileSync(join(tree, 'a.txt'), 'utf8')).toBe('changed\n');
     expect([...readFileSync(join(tree, 'bytes.bin'))]).toEqual([0, 255, 254, 10]);
     put('a.txt', 'other\n');
     rmSync(join(tree, 'bytes.bin'));
-    await expect(applyKept(repository, kept, tree)).rejects.toThrow('patch does not apply');
+    await expect(applyStoredWork(repository, kept, tree)).rejects.toThrow('patch does not apply');
     expect(existsSync(join(tree, 'bytes.bin'))).toBe(false);
-    await expect(dropKept(repository, { ...kept, commit: kept.tree })).rejects.toThrow('git update-ref failed');
-    await dropKept(repository, kept);
-    expect(await listKept(repository)).toEqual([]);
+    await expect(dropStoredWork(repository, { ...kept, commit: kept.tree })).rejects.toThrow('git update-ref failed');
+    await dropStoredWork(repository, kept);
+    expect(await listStoredWork(repository)).toEqual([]);
   });
 });
 
