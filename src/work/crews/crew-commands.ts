@@ -171,16 +171,16 @@ async function decide(
   runner: CrewRunner,
   command: Extract<CrewCommand, { readonly type: 'ANSWER' | 'MERGE' }>,
 ): Promise<Answer> {
-  const answer = await give(runner, command, command.type === 'MERGE' ? 'The work is merged next.' : 'Decided.');
+  const reply = await give(runner, command, command.type === 'MERGE' ? 'The work is merged next.' : 'Decided.');
   const { workers, settings } = runner.state();
   const { waiting = null, votes = [], next = null, pull } = findWorker({ workers }, command.worker) ?? {};
   if (command.type === 'MERGE' && settings?.merge === 'pr' && waiting === null && next === 'merge')
-    return { ...answer, text: `The crew waits until somebody merges ${pull?.url ?? 'its pull request'}.` };
+    return { ...reply, text: `The crew waits until somebody merges ${pull?.url ?? 'its pull request'}.` };
   const { votes: most = 1 } = settings ?? {};
-  if (command.type === 'MERGE' && answer.ok && waiting !== null && votes.length === 0)
+  if (command.type === 'MERGE' && reply.ok && waiting !== null && votes.length === 0)
     return { ok: true, text: `The work is not merged yet: people decide first. ${waiting.why}` };
-  const isCounted = answer.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
-  return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : answer;
+  const isCounted = reply.ok && waiting !== null && votes.some(({ voter }) => voter === command.voter);
+  return isCounted ? { ok: true, text: `Your vote counts: ${votes.length} of ${most}.` } : reply;
 }
 
 async function clean(runner: CrewRunner, { values, person }: Request): Promise<Answer> {
