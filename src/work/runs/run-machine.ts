@@ -13,7 +13,7 @@ import { evolveRun } from './run-evolve.ts';
 /** The store of the runs of all seats. */
 export type RunStore = MachineStore<RunState, RunCommand, RunFact, unknown, RunRefusal>;
 
-const REQUEST_TEXTS = [...REQUEST_TEXTS, 'offers.rule', 'offers.words'];
+const CALL_TEXTS = [...REQUEST_TEXTS, 'offers.rule', 'offers.words'];
 
 /** Texts of agents and people in facts, and ids of people, for erasing. */
 const RUN_TEXTS: FactFields = {
@@ -26,13 +26,13 @@ const RUN_TEXTS: FactFields = {
   lost: ['error.message'],
   runCompleted: ['result', 'diff', 'by'],
   aborted: ['reason', 'by'],
-  callRequested: ['call.input', ...REQUEST_TEXTS.map((field) => `call.words.${field}`), 'taint'],
+  callRequested: ['call.input', ...CALL_TEXTS.map((field) => `call.words.${field}`), 'taint'],
   callSettled: ['output'],
   approvalClosed: ['by', 'reason'],
   ruleRevoked: ['by', 'told.name'],
   tainted: ['from'],
   grantUsed: ['said.by', 'said.reason'],
-  checkpoint: ['run.calls.input', ...REQUEST_TEXTS.map((field) => `run.calls.words.${field}`), 'run.pause.context'],
+  checkpoint: ['run.calls.input', ...CALL_TEXTS.map((field) => `run.calls.words.${field}`), 'run.pause.context'],
 };
 
 /**
