@@ -14,6 +14,7 @@ import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { OUTCOMES, REMEDIES } from '../agents/backends/check-record.ts';
 import type { AgentCheck, CheckVerdict } from '../agents/backends/check-record.ts';
+import { errorMessage } from '../lib/defined.ts';
 import { LATE, withinMs } from '../lib/retry.ts';
 import { oneLine } from '../lib/visible.ts';
 
@@ -110,7 +111,7 @@ async function openIn(
   try {
     makeRepository(folder);
   } catch (error) {
-    const words = `Git could not create a repository: ${oneLine(error instanceof Error ? error.message : String(error))}`;
+    const words = `Git could not create a repository: ${oneLine(errorMessage(error))}`;
     return { session: null, failure: { way: 'a repository', verdict: 'unclear', words } };
   }
   const { backend, id, name, persona } = agent;

@@ -18,6 +18,7 @@ import { agentsAndCrews, hasRemote } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { PARTS, installPartCommand, missingPackages, neededParts } from '../config/parts.ts';
+import { errorMessage } from '../lib/defined.ts';
 import { conchCommand, isInstalled } from '../lib/installation.ts';
 import { createBackends } from '../runtime/agent-factory.ts';
 import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
@@ -408,10 +409,9 @@ async function tryServers({ config, ...parts }: BackendsParts): Promise<readonly
         if (lack === undefined) return good(subject, text);
         return warning(subject, `${text}; ${lack.why}`, `Run: conch mcp login ${id}`);
       } catch (error) {
-        const text = oneLine(error instanceof Error ? error.message : String(error));
         const isLogin = error instanceof LoginNeededError;
         const todo = isLogin ? `Run: conch mcp login ${id}` : `Fix "${id}" under "mcp", then run: conch doctor`;
-        return bad(subject, text, todo);
+        return bad(subject, oneLine(errorMessage(error)), todo);
       } finally {
         await server.close();
       }

@@ -13,6 +13,7 @@ import {
 } from '../config/starter.ts';
 import { MODE_NAMES } from '../config/schema.ts';
 import type { StarterAnswers } from '../config/starter.ts';
+import { errorMessage } from '../lib/defined.ts';
 import { conchCommand } from '../lib/installation.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
@@ -53,8 +54,7 @@ export async function runInit(flags: InitFlags, world: InitWorld): Promise<ExitC
   try {
     return writeAll(answers, world);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    const text = `A file could not be written (${reason}). Run conch init in a folder that you can write to, with free disk space.`;
+    const text = `A file could not be written (${errorMessage(error)}). Run conch init in a folder that you can write to, with free disk space.`;
     return failed(text, EXIT_CODES.diskFull, world);
   }
 }

@@ -1,4 +1,5 @@
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { errorMessage } from '../lib/defined.ts';
 import { isInstalled } from '../lib/installation.ts';
 import { ConfigError } from './error.ts';
 
@@ -42,8 +43,7 @@ export const readIn = (world: World, path: string): FileReading | null => {
   try {
     return world.readFile(path);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    const message = `This file cannot be read: ${reason}`;
+    const message = `This file cannot be read: ${errorMessage(cause)}`;
     throw new ConfigError(path, [{ path: '', line: null, message }], { cause });
   }
 };

@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3';
+import { errorMessage } from '../lib/defined.ts';
 
 /** Why the store could not work. */
 export type StoreFault =
@@ -65,7 +66,7 @@ function isLostRace(error: unknown): boolean {
 export function storeError(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
   const code = isLostRace(error) ? 'shared' : (faultOf(errorCodeOf(error)) ?? 'unavailable');
-  return new StoreError(code, sentence(code, path, error instanceof Error ? error.message : String(error)), error);
+  return new StoreError(code, sentence(code, path, errorMessage(error)), error);
 }
 
 /** What is wrong with the store, and what to do, for people. `path`: its file. `detail`: for example the cause. */

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { errorMessage } from '../lib/defined.ts';
 import { Alarm } from '../lib/time.ts';
 import { backoffMs } from '../lib/retry.ts';
 import type { RetryPolicy } from '../lib/retry.ts';
@@ -106,7 +107,7 @@ export class Delivery<Effect> {
     try {
       settlement = await this.#ports.carry(row);
     } catch (error) {
-      this.#ports.failed(row, error instanceof Error ? error.message : String(error), false);
+      this.#ports.failed(row, errorMessage(error), false);
       settlement = { state: 'uncertain', notBefore: this.#later(row) };
     }
     try {

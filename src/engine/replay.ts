@@ -1,3 +1,4 @@
+import { errorMessage } from '../lib/defined.ts';
 import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
 import { readRecord, readState } from './reading.ts';
@@ -76,7 +77,7 @@ export function replayJournal<State, Fact>(
       id = row.machine;
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     return { steps, brokenAt, stoppedBy: `after entry ${tail.seq}: ${why}`, equal: false, booked: false };
   }
   return { steps, brokenAt, stoppedBy: null, equal, booked: ledger.holds(id, tail.row, entries) };

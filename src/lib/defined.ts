@@ -29,3 +29,8 @@ export function parsedJson<T>(
 ): T | null {
   return schema.safeParse(jsonOrNull(text)).data ?? null;
 }
+
+/** The message of an error; the text of any other value that was thrown. */
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -7,6 +7,7 @@ import { compareOrder } from '../turns/floor/evolve.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import type { Applied, FloorStore, StoredTexts } from '../turns/floor-store.ts';
+import { errorMessage } from '../lib/defined.ts';
 import { KeyedQueue } from '../lib/keyed.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
@@ -177,7 +178,7 @@ export class ChannelSync {
       const last = before.get(channel) ?? (before.has(channel) ? null : this.#ports.store.lastSeen(channel));
       return await adapter.catchUp(channel, last === null ? mark : { id: last.id, order: last.order }, mark);
     } catch (error) {
-      const gap = error instanceof Error ? error.message : String(error);
+      const gap = errorMessage(error);
       this.#ports.log.error({ channel, err: error }, 'history could not be read');
       return { messages: [], changes: [], gap };
     }

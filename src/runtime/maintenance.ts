@@ -5,6 +5,7 @@ import { formerFiles } from '../engine/sqlite/open.ts';
 import { ERASED_TEXT } from '../engine/reading.ts';
 import { eraseDecider } from '../agents/trust/trust-book.ts';
 import type { AlsoErased, Erased, Erasure, Pruned, TextStretch } from '../engine/port.ts';
+import { errorMessage } from '../lib/defined.ts';
 import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import { floorMachine } from '../turns/floor-store.ts';
@@ -39,7 +40,7 @@ export async function carryOut(order: MaintenanceOrder, parts: MaintenanceParts)
   try {
     return { ok: true, text: await perform(order, parts) };
   } catch (error) {
-    return { ok: false, text: error instanceof Error ? error.message : String(error) };
+    return { ok: false, text: errorMessage(error) };
   }
 }
 

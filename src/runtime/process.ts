@@ -24,6 +24,7 @@ import { databaseIn, openDataFolder, openSharedFolder } from './data-folder.ts';
 import type { OpenedStore } from './data-folder.ts';
 import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
+import { errorMessage } from '../lib/defined.ts';
 import { sendByProgram, serviceManager } from '../lib/service-manager.ts';
 import type { ServiceManager } from '../lib/service-manager.ts';
 import { conchCommand, watchVersion } from '../lib/installation.ts';
@@ -260,7 +261,7 @@ async function openStore(parts: StoreParts): Promise<OpenedStore | null> {
 function standby({ current, log, service, stopping }: Pick<StoreParts, 'current' | 'log' | 'service' | 'stopping'>) {
   let close: Promise<() => Promise<void>> | null = null;
   const portTaken = (error: unknown): never => {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`${errorMessage(error)}\n`);
     return process.exit(EXIT_CODES.portTaken);
   };
   const { enabled, port } = current().adapters.console;

@@ -38,7 +38,7 @@ import { exportCalls } from './audit.ts';
 import { streamEvents } from './event-stream.ts';
 import type { EventSource } from './event-stream.ts';
 import { LINE_LIMIT } from './protocol.ts';
-import { jsonOrNull } from '../../lib/defined.ts';
+import { jsonOrNull, errorMessage } from '../../lib/defined.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
 const PAGE_LIMIT = 64;
@@ -210,7 +210,7 @@ async function ctlReply(parts: Running, { request }: Exchange): Promise<Reply> {
   try {
     return { status: 200, body: await answerTo(parsed.data, parts) };
   } catch (error) {
-    return refused(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);
+    return refused(500, `The command failed: ${errorMessage(error)}`);
   }
 }
 

@@ -17,7 +17,7 @@ import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT, pageFrameSchema } from './protocol.ts';
 import type { ChannelEntry, ChatMessage, PageFrame, ServerFrame } from './protocol.ts';
-import { jsonOrNull } from '../../lib/defined.ts';
+import { jsonOrNull, errorMessage } from '../../lib/defined.ts';
 
 const TAIL = 200;
 const HISTORY_PAGE = 100;
@@ -386,8 +386,7 @@ async function stored<T>(method: string, channel: ChannelId, write: () => Promis
   try {
     return await write();
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new ChatError(`The console could not store its message: ${why}`, {
+    throw new ChatError(`The console could not store its message: ${errorMessage(error)}`, {
       method,
       channel,
       fault: 'limited',

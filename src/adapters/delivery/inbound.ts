@@ -8,7 +8,7 @@ import { addressedIn, isCommandLine } from '../../turns/text/recognition.ts';
 import { cutOff, splitText } from '../../turns/text/split.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { AdapterParts, FloorQueries, Place, Memory } from '../port.ts';
-import { parsedJson } from '../../lib/defined.ts';
+import { parsedJson, errorMessage } from '../../lib/defined.ts';
 import { isAfter } from './message-client.ts';
 
 const WAITING_LIMIT = 500;
@@ -48,7 +48,7 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
         signal: stopping.signal,
         waiting({ error, failures }) {
           log.warn({ channel, failures, err: error }, 'a person’s action is not stored yet; retried');
-          if (failures === 1) delayed?.(channel, error instanceof Error ? error.message : String(error));
+          if (failures === 1) delayed?.(channel, errorMessage(error));
         },
       });
       return true;

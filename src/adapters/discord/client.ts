@@ -6,7 +6,7 @@ import { retry } from '../../lib/retry.ts';
 import type { WaitPorts } from '../../lib/retry.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError, AdapterError } from '../port.ts';
-import { defined } from '../../lib/defined.ts';
+import { defined, errorMessage } from '../../lib/defined.ts';
 import { networkFailure } from '../delivery/connect-retry.ts';
 import type { Judgement } from '../delivery/connect-retry.ts';
 import type { Config } from '../../config/config.ts';
@@ -237,7 +237,7 @@ export function chatError(error: unknown, where: Where): ChatError {
     const cause = new Rejection(error.message, { status: error.status, code: null });
     return new ChatError(`Discord failed at ${method} (${error.status})`, { ...where, fault: 'unclear', cause });
   }
-  const said = error instanceof Error ? error.message : String(error);
+  const said = errorMessage(error);
   if (said.startsWith('Expected token to be set')) {
     const told = `Discord does not accept the bot's token (${method})`;
     return new ChatError(told, { ...where, fault: 'refused', retryAfterMs: CLOSED_MS });

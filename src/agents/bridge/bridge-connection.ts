@@ -1,5 +1,6 @@
 import { WebSocket } from 'ws';
 import type { RawData } from 'ws';
+import { errorMessage } from '../../lib/defined.ts';
 import { closeSocket, guardSocket } from '../../lib/guarded-server.ts';
 import type { Timer } from '../../lib/time.ts';
 import { systemTimers } from '../../lib/time.ts';
@@ -55,8 +56,7 @@ class Connection {
   #listen(): void {
     const { url, relay } = this.#parts;
     const guarded = guardSocket(this.#socket, (error) => {
-      const why = error instanceof Error ? error.message : String(error);
-      this.#over(`A message of the host could not be processed: ${why}`, false);
+      this.#over(`A message of the host could not be processed: ${errorMessage(error)}`, false);
     });
     const listen = (bytes: RawData): void => {
       const message = Buffer.isBuffer(bytes) ? messageIn(bytes.toString('utf8')) : null;

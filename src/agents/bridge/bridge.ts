@@ -1,5 +1,6 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { parseArgs } from 'node:util';
+import { errorMessage } from '../../lib/defined.ts';
 import { isLoopback } from '../../lib/guarded-server.ts';
 import { backoffMs, delay } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
@@ -66,7 +67,7 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
     try {
       group = await startProcessGroup({ ...options, timers: systemTimers });
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error));
+      say(errorMessage(error));
       return 1;
     }
     const startedAt = performance.now();
@@ -160,7 +161,7 @@ function parse(argv: readonly string[], env: Readonly<Record<string, string | un
       allowPositionals: true,
     });
   } catch (error) {
-    return `${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`;
+    return `${errorMessage(error)}\n\n${USAGE}`;
   }
   const { url, 'token-env': tokenEnv, help } = given.values;
   const [command, ...args] = given.positionals;

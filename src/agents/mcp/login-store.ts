@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { lockFile } from '../../engine/lock.ts';
+import { errorMessage } from '../../lib/defined.ts';
 import { makePrivateFolder, writePrivately } from '../../lib/private-file.ts';
 import { delay } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
@@ -112,7 +113,7 @@ export class LoginStore {
       return null;
     } catch (error) {
       this.#unsaved.set(path, login);
-      return new LoginError(`${path} cannot be written: ${wordsOf(error)}`);
+      return new LoginError(`${path} cannot be written: ${errorMessage(error)}`);
     }
   }
 
@@ -164,7 +165,7 @@ export class LoginStore {
     try {
       text = readFileSync(path, 'utf8');
     } catch (error) {
-      return isMissing(error) ? null : new LoginError(`${path} cannot be read: ${wordsOf(error)}`);
+      return isMissing(error) ? null : new LoginError(`${path} cannot be read: ${errorMessage(error)}`);
     }
     try {
       const login = loginSchema.parse(JSON.parse(text));
@@ -198,8 +199,4 @@ function filesIn(folder: string): readonly string[] {
 
 function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
-}
-
-function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../lib/defined.ts';
 import type { McpServerConfig } from '../../config/config.ts';
 import type { SeatContext } from '../backends/backend.ts';
 import { parseSessionId } from '../../turns/floor/seats.ts';
@@ -215,8 +216,7 @@ async function toolsOf(server: McpServer): Promise<Listed> {
     const text = server.config.instructions ? await server.instructions() : '';
     return { server: id, tools, ...(text === '' ? {} : { instructions: { server: id, text } }) };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return { server: id, tools: [], note: absenceOf(id, why) };
+    return { server: id, tools: [], note: absenceOf(id, errorMessage(error)) };
   }
 }
 

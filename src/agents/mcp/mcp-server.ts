@@ -6,7 +6,7 @@ import type { CallOutcome, McpCall, McpConnection, McpPorts } from './mcp-connec
 import { differenceOf } from './mcp-tools.ts';
 import type { ServerTool } from './mcp-tools.ts';
 import { LoginNeededError } from './server-logins.ts';
-import { parsedJson } from '../../lib/defined.ts';
+import { parsedJson, errorMessage } from '../../lib/defined.ts';
 
 /**
  * One MCP server: started at its first use, stopped after 10 minutes without use. After a failure the server starts
@@ -243,8 +243,7 @@ async function closed(connection: Promise<McpConnection> | null): Promise<void> 
 }
 
 function wordsOf(error: unknown): string {
-  const { message } = error instanceof Error ? error : new Error(String(error));
-  return message.replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
+  return errorMessage(error).replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
 }
 
 const knownTool = z.object({

@@ -2,7 +2,7 @@ import { REVIEW_PASS_WORD } from '../../turns/text/review-signals.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Line } from '../../turns/view.ts';
-import { defined } from '../../lib/defined.ts';
+import { defined, errorMessage } from '../../lib/defined.ts';
 import { withinMs } from '../../lib/retry.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
@@ -596,7 +596,6 @@ function isOpening(phase: Phase): boolean {
 }
 
 function oneLine(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  const [first = ''] = text.trim().split('\n');
+  const [first = ''] = errorMessage(error).trim().split('\n');
   return first.length > LONGEST_CAUSE ? `${first.slice(0, LONGEST_CAUSE)}…` : first;
 }

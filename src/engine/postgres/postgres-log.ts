@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Pool } from 'pg';
 import type { ClientBase, PoolConfig } from 'pg';
+import { errorMessage } from '../../lib/defined.ts';
 import { StoreError, errorCodeOf } from '../errors.ts';
 import type { Changes, Group, Member, SharedLog } from '../shared/shared-log.ts';
 
@@ -60,8 +61,7 @@ const NAMES = 'use at most 41 lower-case letters, digits and underscores, no dig
 
 /** Says that a database cannot be used, and why. Names the database without user and password. */
 export function unreached(url: string, error: unknown): string {
-  const why = error instanceof Error ? error.message : String(error);
-  return `PostgreSQL at ${hostAndDatabase(url)} cannot be used (${why}). Start it, or correct "store" in the configuration.`;
+  return `PostgreSQL at ${hostAndDatabase(url)} cannot be used (${errorMessage(error)}). Start it, or correct "store" in the configuration.`;
 }
 
 /** The host and the name of a database, for people. */

@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import { errorMessage } from '../../lib/defined.ts';
 import { StoreError, sentence } from '../errors.ts';
 import { textHash } from '../machine.ts';
 import { bodiesIn, readRecord } from '../reading.ts';
@@ -129,7 +130,7 @@ function unlessUnreadable(what: string, look: () => readonly string[]): readonly
   try {
     return look();
   } catch (error) {
-    return [`${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`];
+    return [`${what} cannot be read: ${errorMessage(error)}`];
   }
 }
 

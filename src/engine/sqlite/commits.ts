@@ -2,6 +2,7 @@ import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync, readFileSync,
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import type { Database, Statement } from 'better-sqlite3';
+import { errorMessage } from '../../lib/defined.ts';
 import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
 import { MEMORY, wasWithoutLog } from './open.ts';
 
@@ -209,8 +210,7 @@ export class Commits {
   }
 
   #notOnDisk(error: unknown): StoreError {
-    const why = error instanceof Error ? error.message : String(error);
-    return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
+    return new StoreError('unavailable', sentence('unavailable', this.#path, errorMessage(error)), error);
   }
 
   /** Settles the jobs of a durable commit, also when a listener of the commit throws. */

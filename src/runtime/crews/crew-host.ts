@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { AgentConfig, ChannelConfig, Config, CrewConfig } from '../../config/config.ts';
 import { channelIn, seatSettingsOf, withPlaces } from '../../config/config.ts';
-import { defined } from '../../lib/defined.ts';
+import { defined, errorMessage } from '../../lib/defined.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
@@ -439,7 +439,7 @@ export class CrewHost {
       this.#runners.set(id, runner);
       await runner.begin();
     } catch (error) {
-      const words = error instanceof Error ? error.message : String(error);
+      const words = errorMessage(error);
       this.#runners.delete(id);
       this.#closedReasons.set(id, words);
       log.error({ crew: id }, `crew ${id} cannot work: ${words}`);

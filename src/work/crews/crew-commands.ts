@@ -2,6 +2,7 @@ import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer, CrewCommands, CrewVerb, Request } from '../../turns/commands/context.ts';
 import type { CrewView } from '../../turns/crew-view.ts';
 import type { Line } from '../../turns/view.ts';
+import { errorMessage } from '../../lib/defined.ts';
 import { isoTime } from '../../lib/time.ts';
 import { withFullStop, utcTime } from '../../turns/text/words.ts';
 import type { StoredFact } from '../../engine/port.ts';
@@ -235,7 +236,7 @@ async function admit(runner: CrewRunner, { values, person }: Request, { message 
     return { ok: true, text: `${source.id} is the ticket ${await runner.admit(source, person.name)} now.` };
   } catch (error) {
     const what = 'where' in source ? 'The ticket' : source.id;
-    return { ok: false, text: `${what} was not written: ${error instanceof Error ? error.message : String(error)}` };
+    return { ok: false, text: `${what} was not written: ${errorMessage(error)}` };
   }
 }
 

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join, matchesGlob, resolve } from 'node:path';
+import { errorMessage } from '../../lib/defined.ts';
 import { gitIn, zeroSeparated } from '../../lib/git.ts';
 import { shortDigest } from '../../lib/digest.ts';
 import { KeyedQueue, rememberLast } from '../../lib/keyed.ts';
@@ -463,7 +464,7 @@ class RepositoryWork implements CrewWork {
       const always = !goesOn && !isMerged && (await this.#isAhead(branch, 'others'));
       const problem = `stored ${id}`;
       const stored = await storeWork(repository, worktree, prefix, { always }).catch((error: unknown) => {
-        this.#tellOnce(problem, `${id}: ${error instanceof Error ? error.message : String(error)}`);
+        this.#tellOnce(problem, `${id}: ${errorMessage(error)}`);
         throw error;
       });
       this.#tellOnce(problem, null);
@@ -521,8 +522,7 @@ class RepositoryWork implements CrewWork {
     try {
       await applyStoredWork(this.#repository, found, worktree);
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      return `${ref} does not fit into ${worktree}, and nothing was changed there: ${lastLines(why, 5)}`;
+      return `${ref} does not fit into ${worktree}, and nothing was changed there: ${lastLines(errorMessage(error), 5)}`;
     }
     return `${ref} is applied in ${worktree}. It stays stored.`;
   }
@@ -607,9 +607,7 @@ class RepositoryWork implements CrewWork {
     try {
       await this.#tickets.released?.(ticket);
     } catch (error) {
-      this.#ports.say(
-        `${ticket} could not be released, so it stays claimed: ${error instanceof Error ? error.message : String(error)}`,
-      );
+      this.#ports.say(`${ticket} could not be released, so it stays claimed: ${errorMessage(error)}`);
     }
   }
 
@@ -641,9 +639,8 @@ class RepositoryWork implements CrewWork {
       if ((await closing((await mainState(this.#repository)).tip)) === null) return;
       throw new Error('the crew opens pull requests, and changes nothing on main');
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
       this.#ports.say(
-        `${ticket} needed no change, but its file on ${this.#plan.main} is still open. Close it by hand: ${why}`,
+        `${ticket} needed no change, but its file on ${this.#plan.main} is still open. Close it by hand: ${errorMessage(error)}`,
       );
     }
   }

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { errorMessage } from '../../lib/defined.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
@@ -445,7 +446,7 @@ export class CrewRunner {
       await this.#brokeOff(error);
       if (!this.#isRunning) return;
       const isWritten = this.state().proposals?.every(({ source }) => source?.message !== about) !== false;
-      const why = `it cannot be written: ${wordsOf(error)}. Reply again when it is a ticket`;
+      const why = `it cannot be written: ${errorMessage(error)}. Reply again when it is a ticket`;
       await (isWritten || tries < MOST_TRIES
         ? this.#answer(reply, tries + 1)
         : this.give({ type: 'REPLY_READ', message, why }));
@@ -562,7 +563,7 @@ export class CrewRunner {
     try {
       await this.#ports.work.prepare(ticket, name);
     } catch (error) {
-      return { type: 'UNSTARTED', worker: name, ticket: ticket.id, why: wordsOf(error) };
+      return { type: 'UNSTARTED', worker: name, ticket: ticket.id, why: errorMessage(error) };
     }
     return { type: 'PREPARED', worker: name, ticket: ticket.id };
   }
@@ -577,7 +578,7 @@ export class CrewRunner {
       try {
         await this.#ports.work.note([id, meeting.ticket], agreementNote(id, name, meeting));
       } catch (error) {
-        const why = wordsOf(error);
+        const why = errorMessage(error);
         await this.give({ type: 'NOTE', text: `${id}: the agreement is not on the tickets: ${why}`, ticket: id });
       }
     return { type: 'NOTED', worker: name, ticket: id };
@@ -591,7 +592,7 @@ export class CrewRunner {
       return { type: 'MEASURED', worker: name, epoch: step?.epoch ?? null, work };
     } catch (error) {
       if (await this.#ports.work.exists(ticket)) throw error;
-      return { type: 'LOST', worker: name, why: wordsOf(error) };
+      return { type: 'LOST', worker: name, why: errorMessage(error) };
     }
   }
 
@@ -676,7 +677,7 @@ export class CrewRunner {
     this.#looking = this.#looked()
       .then(() => void (this.problem = null))
       .catch((error: unknown) => {
-        this.problem = wordsOf(error);
+        this.problem = errorMessage(error);
         this.#failed(error);
       })
       .finally(() => {
@@ -811,7 +812,7 @@ export class CrewRunner {
   }
 
   #failed(error: unknown): void {
-    this.#ports.failed(error, wordsOf(error));
+    this.#ports.failed(error, errorMessage(error));
   }
 }
 
@@ -819,8 +820,4 @@ type EndOfStep = CrewFactOf<'errorCounted' | 'sessionRenewed' | 'stepPutBack'>;
 
 function isEndOfStep(fact: CrewFact): fact is EndOfStep {
   return fact.type === 'errorCounted' || fact.type === 'sessionRenewed' || fact.type === 'stepPutBack';
-}
-
-function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

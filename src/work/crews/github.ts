@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { errorMessage } from '../../lib/defined.ts';
 import { isoTime } from '../../lib/time.ts';
 
 /**
@@ -130,7 +131,7 @@ const errorSchema = z.looseObject({
 
 function refusalOf(error: unknown, route: string): GitHubRefusal {
   const { success, data } = errorSchema.safeParse(error);
-  const cause = error instanceof Error ? error.message : String(error);
+  const cause = errorMessage(error);
   // The client reports a lost connection as status 500 without a response.
   if (!success || data.response === undefined)
     return new GitHubRefusal(0, `GitHub could not be reached: ${cause.slice(0, 200)}`);

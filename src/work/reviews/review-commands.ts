@@ -1,7 +1,7 @@
 import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Answer, ReviewCommands, Request } from '../../turns/commands/context.ts';
 import { reviewLine } from '../../turns/text/announcement-values.ts';
-import { defined } from '../../lib/defined.ts';
+import { defined, errorMessage } from '../../lib/defined.ts';
 import type { Line, ReviewStand } from '../../turns/view.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import { reviewQuestion } from '../../turns/drawn-for.ts';
@@ -82,8 +82,7 @@ async function shown({ channel }: Request, { reviews, clean }: ReviewCommandsPor
     const none = `Nothing changed since ${review.reviewed === null ? 'the review started' : 'the reviewer looked last'}.`;
     return { ok: true, text: clean(diff === '' ? none : diff) };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return { ok: false, text: clean(`git cannot show the work: ${why}`) };
+    return { ok: false, text: clean(`git cannot show the work: ${errorMessage(error)}`) };
   }
 }
 

@@ -1,3 +1,4 @@
+import { errorMessage } from '../../lib/defined.ts';
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { gitIn } from '../../lib/git.ts';
@@ -210,7 +211,7 @@ export class Reviews {
       if (work === null && review.work?.commit != null) throw new Error('its folder is in no git repository any more');
       if (this.#isRunning) await this.give(channel, { type: 'MEASURED', epoch: review.turn.epoch, work });
     } catch (error) {
-      const why = `git could not read the work: ${error instanceof Error ? error.message : String(error)}`;
+      const why = `git could not read the work: ${errorMessage(error)}`;
       if (turn !== null && this.#isRunning) await this.give(channel, { type: 'UNABLE', agent: primary, why });
     }
   }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import { errorMessage } from '../../../lib/defined.ts';
 import { instantOf } from '../../../lib/time.ts';
 import { isTicketId } from './ticket-file.ts';
 import type { ListedTicket, Ticket, TicketSource } from './ticket.ts';
@@ -33,9 +34,7 @@ export function beadsTickets(path: string, now: () => number): TicketSource {
   return {
     async list() {
       const lines = await readFile(path, 'utf8').catch((error: unknown) => {
-        throw new Error(
-          `the issues in ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
-        );
+        throw new Error(`the issues in ${path} cannot be read: ${errorMessage(error)}`);
       });
       return readIssues(lines, now());
     },
@@ -62,8 +61,7 @@ export function readIssues(lines: string, now: number): Awaited<ReturnType<Ticke
 }
 
 function wordsOf(error: unknown): string {
-  if (error instanceof z.ZodError) return z.prettifyError(error).replaceAll(/\s+/g, ' ');
-  return error instanceof Error ? error.message : String(error);
+  return error instanceof z.ZodError ? z.prettifyError(error).replaceAll(/\s+/g, ' ') : errorMessage(error);
 }
 
 function ticketOf(issue: Issue, issues: ReadonlyMap<string, Issue>, now: number): Ticket {
