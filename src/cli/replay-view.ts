@@ -1,7 +1,7 @@
 import { waitOf } from '../turns/floor/seats.ts';
 import type { Floor } from '../turns/floor/floor.ts';
 import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
-import type { KeptSession, RecordedMove } from '../agents/session/session-journal.ts';
+import type { StoredSession, RecordedMove } from '../agents/session/session-journal.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 
 type Replayable<State, Fact> = {
@@ -76,7 +76,7 @@ function moveWords({ from, trigger, to, cause }: RecordedMove): string {
   return `${from} → ${to.name}: ${trigger}${why}`;
 }
 
-function sessionShort({ sessionSeq, consecutiveErrors, totalErrors }: KeptSession): string {
+function sessionShort({ sessionSeq, consecutiveErrors, totalErrors }: StoredSession): string {
   return `session ${sessionSeq} · ${consecutiveErrors} errors in a row · ${totalErrors} in all`;
 }
 

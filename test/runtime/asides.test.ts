@@ -152,7 +152,7 @@ describe('a background run that a person ends', () => {
     await intake().message(written('m1', 'hello', CHANNEL));
     await time.advance(1_000);
     const speaker = sessions.find(({ turn }) => turn?.channel === CHANNEL);
-    await speaker?.report?.gate?.step({ text: '', kept: null });
+    await speaker?.report?.gate?.step({ text: '', checkpoint: null });
     await until(() => status('dev') === 'running');
     expect(await type('/run abort dev+')).toBe('Aborted.');
     expect([status('dev'), status('dev+')]).toEqual(['running', 'idle']);
@@ -163,7 +163,7 @@ describe('a background run that a person ends', () => {
     const { type, worker, time, lines, told, app } = await program();
     await type('/run start dev look for dead links');
     const first = worker();
-    await first.report?.gate?.step({ text: '', kept: null });
+    await first.report?.gate?.step({ text: '', checkpoint: null });
     first.report?.text('Two links are dead.\n\n');
     await time.advance(30_000);
     first.report?.text('A third may');
@@ -181,7 +181,7 @@ describe('a background run that a person ends', () => {
   test('says that there is no report when the agent had written nothing', async () => {
     const { type, worker, lines, app } = await program();
     await type('/run start dev look for dead links');
-    await worker().report?.gate?.step({ text: '', kept: null });
+    await worker().report?.gate?.step({ text: '', checkpoint: null });
     expect(await type('/run complete dev+')).toBe('The run is completed without a report.');
     expect(lines()).toEqual([]);
     await app.stop();
@@ -302,7 +302,7 @@ describe('the tool calls of a background run', () => {
     const { type, worker, time, store, app } = await program();
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
-    await gate?.step({ text: '', kept: null });
+    await gate?.step({ text: '', checkpoint: null });
     await type('/run pause dev+');
     void gate?.ask(call('npm publish'), never);
     await time.advance(1_000);
@@ -348,7 +348,7 @@ describe('the tool calls of a background run', () => {
     const { type, worker, time, app } = await program();
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
-    await gate?.step({ text: '', kept: null });
+    await gate?.step({ text: '', checkpoint: null });
     expect(await type('/run pause dev')).toContain('pauses');
     let verdict: unknown = 'waiting';
     void gate?.ask(call('npm test'), never).then((given) => void (verdict = given));
@@ -459,7 +459,7 @@ describe('a background run whose agent misses its heartbeats', () => {
     const { type, worker, time, told, app } = await program();
     await type('/run start dev look');
     const lost = worker();
-    await lost.report?.gate?.step({ text: '', kept: null });
+    await lost.report?.gate?.step({ text: '', checkpoint: null });
     lost.report?.text('Two links are dead.');
     await type('/run pause dev+');
     lost.pings = 'silent';
@@ -498,7 +498,7 @@ describe('a background run whose agent is lost', () => {
     const { type, worker, time, told, lines, app } = await program();
     await type('/run start dev fix the build');
     const first = worker();
-    await first.report?.gate?.step({ text: '', kept: null });
+    await first.report?.gate?.step({ text: '', checkpoint: null });
     first.ends(new Error('it fell over'));
     await time.advance(1_000);
     expect(told().at(-1)).toBe('aside failed: it fell over. /run retry dev+ or /run abort dev+');
@@ -518,7 +518,7 @@ describe('the session of a background run', () => {
     const { type, worker, time, forgotten, app } = await program();
     for (const model of ['', 'opus']) {
       await type(`/run start dev ${model === '' ? '' : `--model=${model} `}fix the build`);
-      await worker().report?.gate?.step({ text: '', kept: null });
+      await worker().report?.gate?.step({ text: '', checkpoint: null });
       worker().ends(new Error('it fell over'));
       await time.advance(1_000);
       await type('/run retry dev+');
@@ -543,7 +543,7 @@ describe('/run retry', () => {
     await until(() => worker() !== before);
     const words = 'Your last run failed. Ada retries it with these words: "use the other  [file], please"';
     expect(worker().turn?.text).toContain(`fix the build\n\n${words}`);
-    await worker().report?.gate?.step({ text: '', kept: null });
+    await worker().report?.gate?.step({ text: '', checkpoint: null });
     await app.stop();
     const next = await program(path);
     await until(() => next.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
@@ -558,7 +558,7 @@ describe('/run retry', () => {
     const path = place.file();
     const { type, worker, time, app } = await program(path);
     await type('/run start dev fix the build');
-    await worker().report?.gate?.step({ text: '', kept: null });
+    await worker().report?.gate?.step({ text: '', checkpoint: null });
     const asked = worker().report?.gate?.ask(call('npm publish'), never);
     await time.advance(1_000);
     await type('/reject 1 use staging');
@@ -595,7 +595,7 @@ describe('/run retry', () => {
     for (const [index, line] of ['/run retry dev mind the cap', '/run retry dev "mind the cap"'].entries()) {
       await intake().message({ ...written(`m${index}`, 'go', CHANNEL), author: ADA });
       await time.advance(1_000);
-      await speaker()?.report?.gate?.step({ text: '', kept: null });
+      await speaker()?.report?.gate?.step({ text: '', checkpoint: null });
       speaker()?.report?.text('I begin.');
       speaker()?.ends(new Error('it fell over'));
       await time.advance(5_000);
@@ -627,7 +627,7 @@ describe('/run start with options', () => {
       verdict: 'refused',
       words: expect.stringContaining('it is not among the tools of this run'),
     });
-    void gate?.step({ text: '', kept: null });
+    void gate?.step({ text: '', checkpoint: null });
     await time.advance(1_000);
     expect(told().at(-1)).toContain('approval');
     expect(await type('/run status')).toContain('step 2 of 2');
@@ -727,7 +727,7 @@ describe('the run of a turn', () => {
     await intake().message(written('m1', 'hello', CHANNEL));
     await time.advance(1_000);
     const speaker = sessions.find(({ turn }) => turn?.channel === CHANNEL);
-    await speaker?.report?.gate?.step({ text: '', kept: null });
+    await speaker?.report?.gate?.step({ text: '', checkpoint: null });
     speaker?.report?.text('So far so good.');
     await type(line);
     expect(lines().slice(1)).toEqual([`dev: ${kept}`]);

@@ -284,7 +284,7 @@ describe('a person who spoke, started work, allowed, denied with a reason, answe
       place.file(),
     );
     await says('1', 'mark-word-said');
-    await gateOf(false)?.step({ text: 'mark-word-step', kept: { said: '["mark-word-kept"]', calls: '[]' } });
+    await gateOf(false)?.step({ text: 'mark-word-step', checkpoint: { said: '["mark-word-kept"]', calls: '[]' } });
     const allowed = await asks('mark-word-allowed');
     await type(`/allow ${question()}`);
     expect(await allowed.answer()).toBe('go');

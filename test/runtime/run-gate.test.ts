@@ -128,7 +128,7 @@ describe('a call that the rules allow', () => {
 
   test("is shown with its step, class, folder, the reason of the request, and the model's words", async () => {
     const { bound, gate } = await gated();
-    await gate.step({ text: 'Now the tests,\nas you asked.\u200B', kept: null });
+    await gate.step({ text: 'Now the tests,\nas you asked.\u200B', checkpoint: null });
     const answer = asks(bound, gate);
     await question(bound);
     expect(openQuestion(bound.hall)?.about).toEqual({
@@ -401,8 +401,8 @@ describe('parallel calls of an agent', () => {
 
   test('are stored while they wait at the step limit', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
-    await gate.step({ text: '', kept: null });
-    const second = gate.step({ text: '', kept: null });
+    await gate.step({ text: '', checkpoint: null });
+    const second = gate.step({ text: '', checkpoint: null });
     await question(bound);
     const waiting = gate.ask(call('a', { accounts: [] }), never);
     await until(() => onRecord(bound).length === 1);
@@ -487,13 +487,13 @@ describe('the gate of a turn', () => {
     await gate.ask(call('a'), never);
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
     expect(await gate.ask(call('b'), never)).toMatchObject({ code: 'CANCELLED' });
-    expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', kept: null })).toBe('stop');
+    expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', checkpoint: null })).toBe('stop');
   });
 
   test("T62 stores the task of the run and the model's text of each step, without secrets", async () => {
     const { bound, gate } = await gated();
-    await gate.step({ text: 'I look, s3cret.', kept: null });
-    await gate.step({ text: 'I run them.', kept: null });
+    await gate.step({ text: 'I look, s3cret.', checkpoint: null });
+    await gate.step({ text: 'I run them.', checkpoint: null });
     const facts = [...bound.runs.newest(runKeyOf(SEAT))].map(({ fact }) => fact).toReversed();
     expect(facts).toMatchObject([
       { type: 'runStarted', task: `turn #1 of pm in ${HALL}`, prompt: 'Run the tests, «TOKEN».' },
@@ -531,7 +531,7 @@ describe('a call that an agent ran without a request', () => {
     expect([rows(bound), bound.calls]).toEqual([[taken, taken, taken], []]);
     expect(openQuestion(bound.hall)?.title).toBe('the same call a third time: read');
     await bound.answers('allow');
-    await gate.step({ text: '', kept: null });
+    await gate.step({ text: '', checkpoint: null });
     expect(bound.state.run?.turn).toBe(2);
   });
 
@@ -549,7 +549,7 @@ describe('a call that an agent ran without a request', () => {
   test('is stored while the run is paused at its limit, and when people end the run there', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
     await gate.reported(read('r1'), DONE);
-    const second = gate.step({ text: '', kept: null });
+    const second = gate.step({ text: '', checkpoint: null });
     await question(bound);
     await gate.reported(read('r2'), DONE);
     expect(rows(bound)).toEqual([taken, taken]);
@@ -563,8 +563,8 @@ describe('a call that an agent ran without a request', () => {
 describe('the steps of a turn', () => {
   test('are counted, and at the limit the agent waits until people allow more', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
-    expect(await gate.step({ text: '', kept: null })).toBe('go');
-    const second = gate.step({ text: '', kept: null });
+    expect(await gate.step({ text: '', checkpoint: null })).toBe('go');
+    const second = gate.step({ text: '', checkpoint: null });
     await question(bound);
     const waiting = gate.ask(call('a'), never);
     await bound.answers('allow');
@@ -596,8 +596,8 @@ describe('the steps of a turn', () => {
 
   test('end the generation when people deny more steps', async () => {
     const { bound, gate } = await gated(() => ({}), 2);
-    await gate.step({ text: '', kept: null });
-    const second = gate.step({ text: '', kept: null });
+    await gate.step({ text: '', checkpoint: null });
+    const second = gate.step({ text: '', checkpoint: null });
     await question(bound);
     await bound.answers('reject');
     expect(await second).toBe('stop');

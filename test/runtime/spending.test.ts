@@ -46,7 +46,7 @@ test('stores a model call, also after its run, with the person who asked and the
   await intake().message(written('m1', 'build it', CHANNEL));
   const first = await speaking(1);
   first.report?.usage(used(100));
-  await first.report?.gate.step({ text: '', kept: null });
+  await first.report?.gate.step({ text: '', checkpoint: null });
   first.report?.usage(used(200));
   first.ends({ how: 'completed' });
   (await speaking(2)).report?.usage(used(400));

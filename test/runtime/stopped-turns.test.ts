@@ -56,8 +56,8 @@ const STATES = {
     await settled(100);
   },
   'its run at the limit': async (dev: Puppet, { settled }: Program) => {
-    await dev.report?.gate?.step({ text: '', kept: null });
-    void dev.report?.gate?.step({ text: '', kept: null });
+    await dev.report?.gate?.step({ text: '', checkpoint: null });
+    void dev.report?.gate?.step({ text: '', checkpoint: null });
     await settled(100);
   },
 } as const;
@@ -274,7 +274,7 @@ describe('a paused run whose agent is lost', () => {
     await settled(1_000);
     const dev = sessions.find(({ turn, seat }) => turn !== null && seat?.agent === 'dev');
     if (dev === undefined) throw new Error('dev has no turn');
-    await dev.report?.gate?.step({ text: '', kept: null });
+    await dev.report?.gate?.step({ text: '', checkpoint: null });
     dev.stopsWhenInterrupted = false;
     await pause(started, dev);
     await settled(100);

@@ -21,7 +21,7 @@ export function outputOf({ content, structuredContent, isError = false }: CallTo
 }
 
 /** The newest outputs that were cut, so that a model can read the rest: at most 16 MiB together, or one larger output. */
-export class KeptOutputs {
+export class CutOutputs {
   readonly #texts = new Map<string, Buffer>();
   #count = 0;
 

@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/time.ts';
 import type { SeatContext } from '../backends/backend.ts';
 import type { KnownSecrets } from '../tools/known-secrets.ts';
 import type { OfferedTool } from '../tools/tool-server.ts';
-import { KeptOutputs, READ_OUTPUT, READ_OUTPUT_TOOL } from './mcp-output.ts';
+import { CutOutputs, READ_OUTPUT, READ_OUTPUT_TOOL } from './mcp-output.ts';
 import type { McpPool, SeatTools } from './mcp-pool.ts';
 
 /** A session's tools apart from the floor tools. */
@@ -13,7 +13,7 @@ export type SessionTools = {
   readonly secrets: () => KnownSecrets;
   /** True when pictures that tools return are given to the model. */
   readonly images: boolean;
-  readonly kept: KeptOutputs;
+  readonly cutOutputs: CutOutputs;
   /**
    * Returns news since its last call, for an agent that keeps its own conversation: servers whose tools are missing, or
    * are back. Empty without news.
@@ -40,7 +40,7 @@ export async function offeredTools({ servers, seat }: SessionTools): Promise<rea
 /** Makes the tools of a new session. `images`: pictures that tools return are given to the model. */
 export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, images: boolean): SessionTools {
   const servers = pool.open(seat);
-  return { ...rest, seat, images, servers, kept: new KeptOutputs(), absences: absenceTeller(servers, seat) };
+  return { ...rest, seat, images, servers, cutOutputs: new CutOutputs(), absences: absenceTeller(servers, seat) };
 }
 
 function absenceTeller(servers: SeatTools, { reaches = () => true }: SeatContext): () => string {

@@ -75,7 +75,7 @@ export class SessionKnowledge {
   }
 
   /** Called when the session got a message outside a prompt. */
-  told(message: MessageId): void {
+  markDelivered(message: MessageId): void {
     this.#messages.set(message, true);
   }
 
@@ -203,15 +203,15 @@ type BuiltPrompt = Pick<TurnPrompt, 'text' | 'system' | 'parts'> & { readonly le
 export function buildPrompt(parts: PromptParts): BuiltPrompt {
   const { knowledge, contextTokens } = parts;
   const system = joined([parts.seat.persona.trim(), rules(parts), GUARD, present(parts)], '\n\n');
-  const asked = task(parts);
-  const taken = system.length + asked.length + knowledge.overhead + MARGIN;
-  const fitted = fit(conversation(parts), Math.max(SMALLEST, contextTokens * CHARACTERS_PER_TOKEN - taken));
+  const instructions = task(parts);
+  const usedLength = system.length + instructions.length + knowledge.overhead + MARGIN;
+  const fitted = fit(conversation(parts), Math.max(SMALLEST, contextTokens * CHARACTERS_PER_TOKEN - usedLength));
   const pieces = piecesOf(fitted, knowledge);
   const head = knowledge.hasHeard(system) ? [] : [system];
   return {
     system,
-    parts: [...pieces, { own: false, text: asked }],
-    text: [...head, ...pieces.map(({ text }) => text), asked].join('\n\n'),
+    parts: [...pieces, { own: false, text: instructions }],
+    text: [...head, ...pieces.map(({ text }) => text), instructions].join('\n\n'),
     left: fitted.left,
   };
 }
@@ -323,9 +323,9 @@ function task(parts: PromptParts): string {
         : `While you were speaking more was written. Answer ${answer}.`;
   const { feedback, brief = '' } = parts.ask;
   const retried = feedback === undefined ? '' : retriedWords(feedback);
-  const told = joined([now(parts), wasCut(parts), words, saidBefore(parts), retried], ' ');
+  const opening = joined([now(parts), wasCut(parts), words, saidBefore(parts), retried], ' ');
   // The brief quotes people and agents, so its lines are escaped.
-  return joined([told, neutralised(brief, parts.knowledge.boundary)], '\n\n');
+  return joined([opening, neutralised(brief, parts.knowledge.boundary)], '\n\n');
 }
 
 function joined(texts: readonly string[], by: string): string {
@@ -353,8 +353,8 @@ function now({ at, view, roster, seat }: PromptParts): string {
 function wasCut({ knowledge, lines, said, seat }: PromptParts): string {
   if (!knowledge.cut) return '';
   const isPosted = [...lines, ...said].some(({ author, line }) => author.id === seat.agent && line > knowledge.upto);
-  const kept = isPosted ? 'of it the channel has only what stands here as yours' : 'nothing more of it was posted';
-  return `Your last answer was cut off: ${kept}.`;
+  const rest = isPosted ? 'of it the channel has only what stands here as yours' : 'nothing more of it was posted';
+  return `Your last answer was cut off: ${rest}.`;
 }
 
 function saidBefore({ reason, said, knowledge }: PromptParts): string {
@@ -373,30 +373,30 @@ function resumed({ messages, open, ask: { asked, decided } }: PromptParts, answe
   const said = decided === undefined ? '' : `${decidedWords(decided)} `;
   const from = asked === undefined ? said : `@${asked.agent}, whom you asked, ${outcome}. `;
   if (messages.length === 0) return `${from}Your turn goes on: finish what was open.`;
-  const known = open.length === 0 ? '' : ' Those that are "still open" you were given before.';
-  return `${from}Your turn goes on. First answer ${answer}, then finish what was open.${known}`;
+  const stillOpen = open.length === 0 ? '' : ' Those that are "still open" you were given before.';
+  return `${from}Your turn goes on. First answer ${answer}, then finish what was open.${stillOpen}`;
 }
 
 function conversation(parts: PromptParts): readonly Block[] {
-  const told = new Set(parts.lines.map(({ message }) => message));
+  const lineMessages = new Set(parts.lines.map(({ message }) => message));
   const { history, fresh, upto } = parts.knowledge;
   const said = history === 'posted' && !fresh ? parts.said.filter(({ line }) => line > upto) : parts.said;
   const saidLines = new Set(said.map(({ line }) => line));
   const others = parts.lines.filter((line) => line.message !== null || !saidLines.has(line.line));
   const lines = [...others, ...said].sort((a, b) => a.line - b.line);
-  const late = parts.messages.filter(({ message }) => !told.has(message));
+  const late = parts.messages.filter(({ message }) => !lineMessages.has(message));
   const isOpen = ({ message }: Line): boolean => message !== null && parts.open.includes(message);
   const all = [...late.filter(isOpen), ...lines, ...late.filter((line) => !isOpen(line))];
-  const asked = new Set(parts.messages.map(({ message }) => message));
+  const messagesToAnswer = new Set(parts.messages.map(({ message }) => message));
   const newest = new Map<MessageId | null, Line>();
   for (const line of all) newest.set(line.message, line);
-  return all.map((line) => block(line, parts, asked.has(line.message) && newest.get(line.message) === line));
+  return all.map((line) => block(line, parts, messagesToAnswer.has(line.message) && newest.get(line.message) === line));
 }
 
-function block(line: Line, parts: PromptParts, asked: boolean): Block {
+function block(line: Line, parts: PromptParts, isToAnswer: boolean): Block {
   const { author, change } = line;
   const { boundary } = parts.knowledge;
-  const answers = asked ? line.message : null;
+  const answers = isToAnswer ? line.message : null;
   const own = author.kind === 'agent' && author.id === parts.seat.agent;
   const marks = [
     own ? ', you' : '',
@@ -455,23 +455,23 @@ type Fitted = { readonly blocks: readonly Block[]; readonly cut: number; readonl
  */
 function fit(all: readonly Block[], room: number): Fitted {
   let free = room;
-  const kept = new Set<Block>();
+  const fitting = new Set<Block>();
   const left: MessageId[] = [];
   for (const each of all) {
     if (each.answers === null) continue;
     free -= lengthOf(each);
-    if (free < 0 && kept.size > 0) left.push(each.answers);
-    else kept.add(each);
+    if (free < 0 && fitting.size > 0) left.push(each.answers);
+    else fitting.add(each);
   }
   let cut = 0;
   for (const each of all.toReversed()) {
     if (each.answers !== null) continue;
     free -= lengthOf(each);
     if (free < 0) cut += 1;
-    else kept.add(each);
+    else fitting.add(each);
   }
-  const isWhole = kept.size === all.length;
-  return { blocks: isWhole ? all : all.filter((each) => kept.has(each)), cut, left };
+  const isWhole = fitting.size === all.length;
+  return { blocks: isWhole ? all : all.filter((each) => fitting.has(each)), cut, left };
 }
 
 function lengthOf({ head, text }: Block): number {

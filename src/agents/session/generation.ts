@@ -186,13 +186,13 @@ export class Generation {
     if (this.#muted) return;
     const { agent, epoch, commands } = this.#ports;
     if (ending.how === 'passed') this.#text = '';
-    const said = ending.how === 'passed' ? null : this.#endMessage();
+    const endMessage = ending.how === 'passed' ? null : this.#endMessage();
     this.#show(null);
     const closing = this.#closing(ending);
-    const [told] = await Promise.all([commands.send({ agent, epoch, ...closing }), said]);
-    if (closing.type === 'wait' && closing.of !== undefined && told?.ok === false)
+    const [applied] = await Promise.all([commands.send({ agent, epoch, ...closing }), endMessage]);
+    if (closing.type === 'wait' && closing.of !== undefined && applied?.ok === false)
       await commands.send({ agent, epoch, type: 'end', ...this.#endOf({ how: 'completed' }) });
-    this.#whole = ending.how !== 'interrupted' && told !== null && !this.#isLost;
+    this.#whole = ending.how !== 'interrupted' && applied !== null && !this.#isLost;
   }
 
   /** Waits for the decision on a paused run: the floor refuses the end of a turn before that decision. */

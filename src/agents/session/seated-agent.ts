@@ -110,7 +110,7 @@ export class SeatedAgent {
     const line = known === null || change === undefined ? known : { ...known, change };
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
-      if (outcome === 'injected') this.executor.knowledge.told(message);
+      if (outcome === 'injected') this.executor.knowledge.markDelivered(message);
       if (change === undefined && (!observed || outcome === 'injected'))
         void this.#commands.send({ type: 'injected', agent, epoch, id: message, outcome });
       else if (outcome !== 'injected' && line !== null) this.executor.session?.observe?.(line);

@@ -202,10 +202,10 @@ export class SessionExecutor {
    */
   async begin(): Promise<void> {
     const { clock } = this.#ports;
-    const kept = this.#record?.load() ?? null;
-    if (kept !== null) {
-      this.#state = resumed(kept, clock.now());
-      this.#lastCause = kept.lastCause;
+    const stored = this.#record?.load() ?? null;
+    if (stored !== null) {
+      this.#state = resumed(stored, clock.now());
+      this.#lastCause = stored.lastCause;
     }
     const { phase } = this.#state;
     if (phase.name !== 'Initializing')

@@ -18,7 +18,7 @@ const recordedMove = z.object({
   cause: z.string().nullable(),
 });
 
-const keptSession = sessionState.extend({ lastCause: z.string().nullable(), trigger: trigger.nullable() });
+const storedSession = sessionState.extend({ lastCause: z.string().nullable(), trigger: trigger.nullable() });
 
 /**
  * A stored transition of a session. `cause`: why a session was last lost or could not be opened. Each transition holds
@@ -30,14 +30,14 @@ export type RecordedMove = Readonly<z.infer<typeof recordedMove>>;
  * The stored state of a session: the result and the trigger of its last stored transition. `lastCause`: the `cause` in
  * that transition, which may tell of an earlier loss.
  */
-export type KeptSession = Readonly<z.infer<typeof keptSession>>;
+export type StoredSession = Readonly<z.infer<typeof storedSession>>;
 
 /** The store of sessions, by channel and agent. */
 export type SessionJournal = {
   /**
    * Returns the stored state; `null` for a session without stored transitions. Throws when the state cannot be read.
    */
-  state(key: string): KeptSession | null;
+  state(key: string): StoredSession | null;
   /** Stores a transition. Resolves once it is durable. */
   apply(key: string, move: RecordedMove, at: Instant): Promise<unknown>;
 };
@@ -50,21 +50,21 @@ export const sessionJournal = {
   name: 'session',
   channelOf: (key: string) => key.slice(0, key.lastIndexOf(' ')),
   version: 1,
-  empty: (): KeptSession => ({ ...NEW_SESSION, lastCause: null, trigger: null }),
-  decide: (_state: KeptSession, move: RecordedMove) => ({ ok: true, facts: [move] }) as const,
-  evolve: (_state: KeptSession, move: RecordedMove) => after(move),
+  empty: (): StoredSession => ({ ...NEW_SESSION, lastCause: null, trigger: null }),
+  decide: (_state: StoredSession, move: RecordedMove) => ({ ok: true, facts: [move] }) as const,
+  evolve: (_state: StoredSession, move: RecordedMove) => after(move),
   nextDeadline: () => null,
-  state: keptSession,
+  state: storedSession,
   fact: recordedMove,
-} satisfies Machine<KeptSession, RecordedMove, RecordedMove, never>;
+} satisfies Machine<StoredSession, RecordedMove, RecordedMove, never>;
 
 /**
  * Returns the state that a session starts with. A session stopped by too many errors stays stopped. A session stopped
  * by a fatal error gets a new attempt, because its cause may be gone. The rest of a backoff is at most one whole
  * delay, also when the clock was set back.
  */
-export function resumed(kept: KeptSession, at: Instant): SessionState {
-  const { phase: before, trigger: by, lastCause: _cause, ...counted } = kept;
+export function resumed(stored: StoredSession, at: Instant): SessionState {
+  const { phase: before, trigger: by, lastCause: _cause, ...counted } = stored;
   if (before.name === 'Stopped' && by !== 'FatalError') return { phase: before, ...counted };
   if (before.name !== 'CoolingDown') return { phase: NEW_SESSION.phase, ...counted };
   const endsAt = Math.min(before.endsAt, at + before.delayMs);
@@ -91,7 +91,7 @@ export class SessionRecord {
   }
 
   /** Returns the stored state; `null` for none, and when the state cannot be read. */
-  load(): KeptSession | null {
+  load(): StoredSession | null {
     try {
       return this.#ports.journal.state(this.#key);
     } catch (error) {
@@ -122,7 +122,7 @@ export class SessionRecord {
   }
 }
 
-function after({ type: _type, from, trigger: by, to, cause, ...counted }: RecordedMove): KeptSession {
+function after({ type: _type, from, trigger: by, to, cause, ...counted }: RecordedMove): StoredSession {
   const isRow = SESSION_TRANSITIONS.some(
     (row) =>
       row.trigger === by &&

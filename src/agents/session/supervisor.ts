@@ -13,9 +13,9 @@ import { SeatedAgent } from './seated-agent.ts';
 import type { SeatedAgentPorts } from './seated-agent.ts';
 import type { AgentSpec, Beat, SessionSettings } from './session-executor.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
-import { AsideSession } from './aside-session.ts';
+import { BackgroundSession } from './background-session.ts';
 import type { AgentBackend } from '../backends/backend.ts';
-import type { AsideListener, AsideOrder } from './aside-session.ts';
+import type { BackgroundListener, BackgroundOrder } from './background-session.ts';
 import { restartAgent, rosterEntry, statusLines } from './session-roster.ts';
 import type { Presence } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
@@ -125,7 +125,7 @@ export class Supervisor implements Roster {
    * took longer than 5 s to close.
    */
   readonly #resting = new Map<string, Promise<void>>();
-  readonly #asides = new Set<AsideSession>();
+  readonly #backgroundSessions = new Set<BackgroundSession>();
   #running = false;
 
   constructor(options: SupervisorOptions) {
@@ -166,7 +166,7 @@ export class Supervisor implements Roster {
     this.#heartbeat.stop();
     const all = [...this.#seated.values()];
     this.#seated.clear();
-    this.#asides.clear();
+    this.#backgroundSessions.clear();
     await Promise.all([...all.map((each) => each.close()), ...this.#resting.values()]);
   }
 
@@ -184,8 +184,8 @@ export class Supervisor implements Roster {
     const [former, wanted] = [idsIn(before), idsIn(agents)];
     const changed = [...this.#seated.values()].filter(({ spec }) => !agents.some((other) => isSame(spec, other)));
     const removed = before.filter(({ id }) => !wanted.has(id));
-    const left = removed.flatMap((spec) => floors.seatsOf(spec.id).map((channel) => this.#known(spec, channel)));
-    await Promise.all([...new Set([...changed, ...left])].map((seated) => this.#takeOut(seated)));
+    const leavers = removed.flatMap((spec) => floors.seatsOf(spec.id).map((channel) => this.#agent(spec, channel)));
+    await Promise.all([...new Set([...changed, ...leavers])].map((seated) => this.#takeOut(seated)));
     const fresh = agents.filter(({ id }) => !former.has(id)).flatMap(({ id }) => floors.seatsOf(id));
     await Promise.all(
       [...new Set([...changed.map(({ channel }) => channel), ...fresh])].map((each) => this.seat(each)),
@@ -259,13 +259,13 @@ export class Supervisor implements Roster {
   /**
    * Starts the session of a background run; `null` when there is no such agent, or when the supervisor does not run.
    */
-  aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null {
+  startBackgroundRun(agent: AgentId, order: BackgroundOrder, listener: BackgroundListener): BackgroundSession | null {
     const spec = this.#specOf(agent);
     if (spec === undefined || !this.#running) return null;
-    const aside = new AsideSession(spec, order, this.#ports, listener);
-    this.#asides.add(aside);
+    const session = new BackgroundSession(spec, order, this.#ports, listener);
+    this.#backgroundSessions.add(session);
     this.#heartbeat.start();
-    return aside;
+    return session;
   }
 
   /** The backend of an agent; `null` when there is no such agent. */
@@ -348,7 +348,7 @@ export class Supervisor implements Roster {
    * Returns the seated agent. For a seat that has no session until its next work, returns a new object without a
    * session, so that the agent can leave.
    */
-  #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
+  #agent(spec: AgentSpec, channel: ChannelId): SeatedAgent {
     return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
   }
 
@@ -369,11 +369,11 @@ export class Supervisor implements Roster {
         void this.#rest(key, agent);
       } else agent.executor.beat(beat);
     }
-    for (const aside of this.#asides) {
-      if (aside.isOver) this.#asides.delete(aside);
-      else aside.executor.beat(beat);
+    for (const session of this.#backgroundSessions) {
+      if (session.isOver) this.#backgroundSessions.delete(session);
+      else session.executor.beat(beat);
     }
-    if (this.#seated.size + this.#asides.size === 0) this.#heartbeat.stop();
+    if (this.#seated.size + this.#backgroundSessions.size === 0) this.#heartbeat.stop();
   }
 
   readonly #describe: SeatedAgentPorts['describe'] = (agent) => {

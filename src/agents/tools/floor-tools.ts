@@ -254,14 +254,14 @@ export class FloorTools {
   }
 
   #ask(named: string, question: string): string {
-    const asked = this.#find(named);
-    if (!asked) return this.#notHere(named);
-    if (asked.status === 'WAITING')
-      return `Not done: ${asked.id} waits for you or for others: answer, or go on without it.`;
-    if (asked.status !== 'QUEUED') return `Not done: ${asked.id} is away.`;
-    this.say(question.includes(`@${asked.id}`) ? question : `@${asked.id} ${question}`);
-    this.#end = { how: 'waiting', reason: 'answer', of: asked.id };
-    return `You are waiting for ${asked.id}: end your reply now, without another word.`;
+    const target = this.#find(named);
+    if (!target) return this.#notHere(named);
+    if (target.status === 'WAITING')
+      return `Not done: ${target.id} waits for you or for others: answer, or go on without it.`;
+    if (target.status !== 'QUEUED') return `Not done: ${target.id} is away.`;
+    this.say(question.includes(`@${target.id}`) ? question : `@${target.id} ${question}`);
+    this.#end = { how: 'waiting', reason: 'answer', of: target.id };
+    return `You are waiting for ${target.id}: end your reply now, without another word.`;
   }
 
   #find(named: string): TurnPrompt['roster'][number] | undefined {

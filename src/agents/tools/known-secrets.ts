@@ -4,12 +4,12 @@ type NamedSecret = { readonly name: string; readonly value: string };
  * Finds named secrets in texts, also in JSON, URL-encoded or in Base64. Secrets shorter than 8 characters are ignored.
  */
 export class KnownSecrets {
-  readonly #known: readonly { readonly name: string; readonly forms: RegExp }[];
+  readonly #patterns: readonly { readonly name: string; readonly forms: RegExp }[];
 
   constructor(secrets: readonly NamedSecret[]) {
     const long = secrets.filter(({ value }) => value.length >= SHORTEST);
     const longestFirst = long.toSorted((one, other) => other.value.length - one.value.length);
-    this.#known = longestFirst.map(({ name, value }) => ({
+    this.#patterns = longestFirst.map(({ name, value }) => ({
       name,
       forms: new RegExp(secretForms(value).join('|'), 'g'),
     }));
@@ -17,12 +17,12 @@ export class KnownSecrets {
 
   /** The names of the secrets in a text, each once. */
   namesIn(text: string): readonly string[] {
-    return [...new Set(this.#known.filter(({ forms }) => text.search(forms) !== -1).map(({ name }) => name))];
+    return [...new Set(this.#patterns.filter(({ forms }) => text.search(forms) !== -1).map(({ name }) => name))];
   }
 
   /** The text with each secret replaced by its name, as «NAME». */
   redact(text: string): string {
-    return this.#known.reduce((clean, { name, forms }) => clean.replaceAll(forms, () => `«${name}»`), text);
+    return this.#patterns.reduce((clean, { name, forms }) => clean.replaceAll(forms, () => `«${name}»`), text);
   }
 }
 

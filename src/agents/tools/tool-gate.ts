@@ -47,17 +47,17 @@ export type GatedCall = {
 };
 
 /**
- * One step of an agent. `text`: the language model's answer; '' for other agents. `kept` is stored, so that a restart
+ * One step of an agent. `text`: the language model's answer; '' for other agents. `checkpoint` is stored, so that a restart
  * resumes the turn at this step; `null`: the turn cannot resume there.
  */
-export type ModelStep = { readonly text: string; readonly kept: KeptStep | null };
+export type ModelStep = { readonly text: string; readonly checkpoint: Checkpoint | null };
 
 /** The conversation since the step before, and the calls of this step, in the backend's own form. */
-type KeptStep = { readonly said: string; readonly calls: string };
+type Checkpoint = { readonly said: string; readonly calls: string };
 
 /** The steps and call outcomes of a turn that a restart interrupted. */
 export type UnfinishedSteps = {
-  readonly steps: readonly KeptStep[];
+  readonly steps: readonly Checkpoint[];
   readonly results: ReadonlyMap<string, StoredResult>;
 };
 

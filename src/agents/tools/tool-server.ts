@@ -207,8 +207,8 @@ export class ToolEndpoints {
     response.once('close', () => void server.close().catch(() => undefined));
     await server.connect(transport);
     const headers = new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
-    const asked = new Request(endpoint.url, { method: 'POST', headers });
-    const answer = await transport.handleRequest(asked, { parsedBody: jsonOrNull(text) });
+    const postRequest = new Request(endpoint.url, { method: 'POST', headers });
+    const answer = await transport.handleRequest(postRequest, { parsedBody: jsonOrNull(text) });
     response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
   }
 }

@@ -6,7 +6,7 @@ import type { McpCall } from '../mcp/mcp-connection.ts';
 import type { OfferedTools } from '../mcp/mcp-pool.ts';
 import type { SessionTools } from '../mcp/session-tools.ts';
 import { READ_OUTPUT, READ_OUTPUT_TOOL } from '../mcp/mcp-output.ts';
-import type { KeptOutputs, ToolImage } from '../mcp/mcp-output.ts';
+import type { CutOutputs, ToolImage } from '../mcp/mcp-output.ts';
 import { unlistedTool } from '../mcp/mcp-tools.ts';
 import type { ServerTool } from '../mcp/mcp-tools.ts';
 import { neutralised } from '../prompt/prompt.ts';
@@ -107,7 +107,7 @@ export class Toolbox {
     const shown = this.#offered.tools.map(({ alias, description, schema }) => [alias, description, schema]);
     this.#size = JSON.stringify(shown).length + shown.length * FRAME;
     const server = this.#offered.tools.map(({ alias, ...offered }) => [alias, offered] as const);
-    const reading = session.kept.isEmpty ? [] : [[READ_OUTPUT, READ_OUTPUT_TOOL] as const];
+    const reading = session.cutOutputs.isEmpty ? [] : [[READ_OUTPUT, READ_OUTPUT_TOOL] as const];
     return Object.fromEntries([...floor, ...server, ...reading]);
   }
 
@@ -120,8 +120,8 @@ export class Toolbox {
     if (session === null) return 'go';
     this.#isStepping ||= calls.some(({ name, input }) => this.#find(name) !== null && record(input) !== null);
     if (!this.#isStepping) return 'go';
-    const kept = since === undefined ? null : { said: JSON.stringify(since()), calls: JSON.stringify(calls) };
-    return await report.gate.step({ text, kept });
+    const checkpoint = since === undefined ? null : { said: JSON.stringify(since()), calls: JSON.stringify(calls) };
+    return await report.gate.step({ text, checkpoint });
   }
 
   /**
@@ -157,7 +157,7 @@ export class Toolbox {
   }
 
   #shown(alias: string, text: string, failed: boolean): string {
-    const body = this.#parts.session?.kept.shorten(text === '' ? '(nothing)' : text) ?? text;
+    const body = this.#parts.session?.cutOutputs.shorten(text === '' ? '(nothing)' : text) ?? text;
     return fenced(`${failed ? 'Error of' : 'Result of'} ${alias}`, body);
   }
 
@@ -171,18 +171,18 @@ export class Toolbox {
   }
 
   /**
-   * Carries out the tool calls of one answer of the model, in order. Each call gets an answer. `known`: answers of
+   * Carries out the tool calls of one answer of the model, in order. Each call gets an answer. `answerWithoutRun`: answers of
    * calls that need no run. Calls after the end of the turn, and from the 33rd on, are not run.
    */
   async run(
     calls: readonly ModelCall[],
-    known: (call: ModelCall, index: number) => Answer | null = () => null,
+    answerWithoutRun: (call: ModelCall, index: number) => Answer | null = () => null,
   ): Promise<readonly ModelMessage[]> {
     const results: ToolModelMessage['content'] = [];
     const pictures: Picture[] = [];
     for (const [index, call] of calls.entries()) {
       const isOver = this.#parts.stopped.aborted || this.#parts.floorTools.over;
-      const answered = known(call, index) ?? (isOver ? STOPPED : index < MOST_CALLS ? null : TOO_MANY);
+      const answered = answerWithoutRun(call, index) ?? (isOver ? STOPPED : index < MOST_CALLS ? null : TOO_MANY);
       const { text, images = [] } = answered ?? (await this.#answer(call));
       results.push({
         type: 'tool-result',
@@ -198,15 +198,15 @@ export class Toolbox {
   async #answer(call: ModelCall): Promise<Answer> {
     const { floorTools, session } = this.#parts;
     if (isFloorTool(call.name)) return { text: await floorTools.apply(call.name, call.input) };
-    if (call.name === READ_OUTPUT && session !== null) return { text: readOn(session.kept, call.input) };
-    const found = this.#find(call.name);
-    if (found === null || session === null) return { text: this.#missing(call.name) };
+    if (call.name === READ_OUTPUT && session !== null) return { text: readOn(session.cutOutputs, call.input) };
+    const serverTool = this.#find(call.name);
+    if (serverTool === null || session === null) return { text: this.#missing(call.name) };
     const input = record(call.input);
     if (input === null) return { text: 'The call was not run: its input is no JSON object.' };
-    return await this.#use(found, gatedCall(call, { found, input, session }), session);
+    return await this.#use(serverTool, gatedCall(call, { serverTool, input, session }), session);
   }
 
-  async #use(found: ServerTool, call: GatedCall, session: SessionTools): Promise<Answer> {
+  async #use(serverTool: ServerTool, call: GatedCall, session: SessionTools): Promise<Answer> {
     const { report, stopped } = this.#parts;
     const { gate } = report;
     const verdict = await gate.ask(call, stopped);
@@ -220,18 +220,18 @@ export class Toolbox {
     const progressed = (): void => report.work(1);
     const redact = (text: string): string => session.secrets().redact(text);
     let questions = 0;
-    const ask: McpCall['ask'] = async (asked, withdrawn) => {
+    const ask: McpCall['ask'] = async (request, withdrawn) => {
       const number = (questions += 1);
       const { askPeople } = await import('../mcp/elicitation.ts');
-      return await askPeople(asked, { gate, call, number, redact, withdrawn });
+      return await askPeople(request, { gate, call, number, redact, withdrawn });
     };
-    const outcome = await session.servers.call(found, { id, input, stopped, progressed, ask });
+    const outcome = await session.servers.call(serverTool, { id, input, stopped, progressed, ask });
     const { text, images, isError, code } = outcome;
     const durationMs = session.clock.now() - begunAt;
     await gate.settled(call, { status: isError ? 'error' : 'complete', output: text, code, durationMs });
     report.work(0);
     this.#note(call, text);
-    return { text: this.#shown(found.alias, text, isError), images: session.images ? images : [] };
+    return { text: this.#shown(serverTool.alias, text, isError), images: session.images ? images : [] };
   }
 
   #note({ tool: name, input }: GatedCall, result: string): void {
@@ -252,22 +252,22 @@ export class Toolbox {
   }
 }
 
-type Found = {
-  readonly found: ServerTool;
+type ValidCall = {
+  readonly serverTool: ServerTool;
   readonly input: Readonly<Record<string, unknown>>;
   readonly session: SessionTools;
 };
 
-function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedCall {
+function gatedCall({ key }: ModelCall, { serverTool, input, session }: ValidCall): GatedCall {
   const secrets = session.secrets();
   const words = inputWords(input);
-  const config = session.servers.configOf(found);
-  const { claims } = found;
+  const config = session.servers.configOf(serverTool);
+  const { claims } = serverTool;
   return {
     id: key,
-    tool: found.rule,
+    tool: serverTool.rule,
     input,
-    definition: found.digest,
+    definition: serverTool.digest,
     repeatable: config?.trusted === true && claims.readOnly,
     server: {
       trusted: config?.trusted ?? false,
@@ -275,12 +275,12 @@ function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedC
       open: config === null || config.url !== undefined || !claims.closedWorld,
     },
     detail: secrets.redact(words),
-    caution: cautionOf(found, session, secrets.namesIn([words, ...textsIn(input)].join('\n'))),
+    caution: cautionOf(serverTool, session, secrets.namesIn([words, ...textsIn(input)].join('\n'))),
   };
 }
 
-function cautionOf(found: ServerTool, { servers }: SessionTools, sent: readonly string[]): string | null {
-  const change = servers.changeOf(found);
+function cautionOf(serverTool: ServerTool, { servers }: SessionTools, sent: readonly string[]): string | null {
+  const change = servers.changeOf(serverTool);
   const words = change === UNCOMPARED ? change : `the server changed the definition of the tool:\n${change}`;
   const reasons = [...sent.map((name) => `it sends the value of ${name}`), ...(change === null ? [] : [words])];
   return reasons.length === 0 ? null : reasons.join('; ');
@@ -318,10 +318,10 @@ const TEMPLATE = /<\|[\w ./-]{1,40}\|>|\[\/?INST\]|<<\/?SYS>>|<\/?(?:start|end)_
 
 const callSchema = z.object({ id: z.string(), key: z.string(), name: z.string(), input: z.unknown() });
 
-function readOn(kept: KeptOutputs, input: unknown): string {
-  const asked = READ_OUTPUT_TOOL.input.safeParse(input);
-  if (!asked.success) return `Not done: ${z.prettifyError(asked.error)}`;
-  return fenced(`More of ${short(asked.data.id, 100)}`, kept.read(asked.data.id, asked.data.from));
+function readOn(cutOutputs: CutOutputs, input: unknown): string {
+  const parsed = READ_OUTPUT_TOOL.input.safeParse(input);
+  if (!parsed.success) return `Not done: ${z.prettifyError(parsed.error)}`;
+  return fenced(`More of ${short(parsed.data.id, 100)}`, cutOutputs.read(parsed.data.id, parsed.data.from));
 }
 
 function picturesOf(pictures: readonly Picture[]): readonly ModelMessage[] {

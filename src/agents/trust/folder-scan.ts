@@ -56,10 +56,10 @@ export async function scanFolder(
   files: readonly RepositoryFile[],
   { home = homedir(), hashes = new FileHashes() }: { readonly home?: string; readonly hashes?: FileHashes } = {},
 ): Promise<FolderScan> {
-  const given = resolve(cwd);
-  const folder = await real(given);
-  const places = await placesOf([...new Set([folder, given])], home);
-  const found = new Map<string, Found>();
+  const namedFolder = resolve(cwd);
+  const folder = await real(namedFolder);
+  const places = await placesOf([...new Set([folder, namedFolder])], home);
+  const found = new Map<string, ScannedFile>();
   const listings: Listings = new Map();
   for (const file of files) {
     const pattern = patternOf(file);
@@ -68,11 +68,11 @@ export async function scanFolder(
       for (const hit of hits) await keep(found, { file, hit, hashes });
     }
   }
-  const kept = [...found.values()].toSorted((one, other) => (one.at < other.at ? -1 : 1));
-  const unseen = kept.find(({ print }) => print.isUnseen === true);
+  const foundFiles = [...found.values()].toSorted((one, other) => (one.at < other.at ? -1 : 1));
+  const unseen = foundFiles.find(({ print }) => print.isUnseen === true);
   return {
     folder,
-    files: kept.map(({ at, print: { size, text, remark }, files: by }) => ({
+    files: foundFiles.map(({ at, print: { size, text, remark }, files: by }) => ({
       path: relative(folder, at) || '.',
       can: [...new Set(by.flatMap(({ can }) => can))],
       note: [...new Set(by.map(({ note }) => note))].join('; '),
@@ -80,15 +80,15 @@ export async function scanFolder(
       text,
       remark,
     })),
-    digest: kept.length === 0 ? null : digestOf(folder, kept),
+    digest: foundFiles.length === 0 ? null : digestOf(folder, foundFiles),
     ...(unseen !== undefined && { incomplete: `${relative(folder, unseen.at) || '.'}: ${unseen.print.remark}` }),
   };
 }
 
-type Found = { readonly at: string; readonly print: FilePrint; readonly files: readonly RepositoryFile[] };
+type ScannedFile = { readonly at: string; readonly print: FilePrint; readonly files: readonly RepositoryFile[] };
 
 async function keep(
-  found: Map<string, Found>,
+  found: Map<string, ScannedFile>,
   { file, hit, hashes }: { readonly file: RepositoryFile; readonly hit: Hit; readonly hashes: FileHashes },
 ): Promise<void> {
   const known = found.get(hit.at);
@@ -98,7 +98,7 @@ async function keep(
   found.set(hit.at, { at: hit.at, print, files });
 }
 
-function digestOf(folder: string, found: readonly Found[]): string {
+function digestOf(folder: string, found: readonly ScannedFile[]): string {
   const facts = found.map(({ at, print }) => [at, print.mark]);
   return hash('sha256', JSON.stringify([folder, facts]));
 }
@@ -300,7 +300,7 @@ type FilePrint = Pick<FoundFile, 'size' | 'text' | 'remark'> & { readonly mark: 
 
 /** A cache of file hashes. A file is hashed again when its size, times, device, inode or link change. */
 export class FileHashes {
-  readonly #known = new BoundedMap<string, { readonly by: string; readonly print: FilePrint }>(MOST_KEPT);
+  readonly #prints = new BoundedMap<string, { readonly by: string; readonly print: FilePrint }>(MOST_KEPT);
 
   /**
    * Returns the content of a found file, from the cache if the file is unchanged. Resolves with `null` when the file is
@@ -314,10 +314,10 @@ export class FileHashes {
       const found = await stat(at, { bigint: true });
       if (!found.isFile()) return unknown(found.isDirectory() ? 'a folder' : 'no ordinary file', link);
       const by = signatureOf(found);
-      const known = this.#known.get(at);
+      const known = this.#prints.get(at);
       if (known?.by === by && known.print.remark === link) return known.print;
       const print = await read(at, { by, link });
-      this.#known.set(at, { by, print });
+      this.#prints.set(at, { by, print });
       return print;
     } catch (error) {
       if (isAbsence(error)) return link === null ? null : unknown('leads nowhere', link);

@@ -111,27 +111,27 @@ export class FolderTrust implements TrustCommands {
 
   /** The line of `/agent status` about an agent's folder; `null` for an agent without a trust check of `gateFor`. */
   async status(agent: AgentId): Promise<string | null> {
-    const known = await this.standing(agent);
-    return known === null ? null : standingWords(agent, known);
+    const state = await this.standing(agent);
+    return state === null ? null : standingWords(agent, state);
   }
 
-  async trust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
-    const known = await this.standing(agent);
-    const digest = known?.scan.digest ?? null;
-    if (known === null || digest === null) return { ok: false, text: `There is nothing to trust: ${NO_FILES}.` };
+  async trust(agent: AgentId, id: string | null, request: TrustRequest): Promise<Answer> {
+    const state = await this.standing(agent);
+    const digest = state?.scan.digest ?? null;
+    if (state === null || digest === null) return { ok: false, text: `There is nothing to trust: ${NO_FILES}.` };
     const current = idOf(digest);
-    const detail = foundDetail(known.scan, this.#clean);
-    const trust = known.scan.incomplete === undefined ? `/agent trust ${agent} ${current} to trust these files, ` : '';
+    const detail = foundDetail(state.scan, this.#clean);
+    const trust = state.scan.incomplete === undefined ? `/agent trust ${agent} ${current} to trust these files, ` : '';
     const say = `Say ${trust}/agent distrust ${agent} ${current} to refuse them.`;
-    if (id === null) return { ok: false, text: `${standingWords(agent, known)}\n\`\`\`\n${detail}\n\`\`\`\n${say}` };
-    if (id !== current) return this.#refusal({ agent, channel: request.channel }, { id, known });
-    if (known.scan.incomplete !== undefined) return { ok: false, text: `Not done: ${unseenWords(known.scan)}.` };
-    if (known.decision?.choice === 'trusted')
+    if (id === null) return { ok: false, text: `${standingWords(agent, state)}\n\`\`\`\n${detail}\n\`\`\`\n${say}` };
+    if (id !== current) return this.#refusal({ agent, channel: request.channel }, { id, state });
+    if (state.scan.incomplete !== undefined) return { ok: false, text: `Not done: ${unseenWords(state.scan)}.` };
+    if (state.decision?.choice === 'trusted')
       return { ok: false, text: 'These files are trusted already. Nothing was changed.' };
-    await this.#decide({ agent, choice: 'trusted', digest }, known.scan, request);
+    await this.#decide({ agent, choice: 'trusted', digest }, state.scan, request);
     return {
       ok: true,
-      text: `Trusted for ${agent}: ${namesOf(known.scan.files)}. Conch starts ${agent} when it has work.`,
+      text: `Trusted for ${agent}: ${namesOf(state.scan.files)}. Conch starts ${agent} when it has work.`,
     };
   }
 
@@ -139,16 +139,16 @@ export class FolderTrust implements TrustCommands {
    * Refuses the folder's present files: the agent is not started there. `id`: the `idOf` of these files; an outdated id
    * is refused. `null`: also revokes all earlier decisions for the agent; of a worker, for its whole crew.
    */
-  async distrust(agent: AgentId, id: string | null, request: Asked): Promise<Answer> {
-    const known = await this.standing(agent);
-    const digest = known?.scan.digest ?? null;
+  async distrust(agent: AgentId, id: string | null, request: TrustRequest): Promise<Answer> {
+    const state = await this.standing(agent);
+    const digest = state?.scan.digest ?? null;
     const revoked = id === null ? await this.book.forget(this.#ownerOf(agent)) : 0;
-    if (known === null || digest === null)
+    if (state === null || digest === null)
       return revoked === 0
         ? { ok: false, text: `There are no files to refuse: ${NO_FILES}.` }
         : { ok: true, text: `Revoked ${revoked} decision(s) for ${agent}: ${NO_FILES}.` };
-    if (id !== null && id !== idOf(digest)) return this.#refusal({ agent, channel: request.channel }, { id, known });
-    await this.#decide({ agent, choice: 'left', digest }, known.scan, request);
+    if (id !== null && id !== idOf(digest)) return this.#refusal({ agent, channel: request.channel }, { id, state });
+    await this.#decide({ agent, choice: 'left', digest }, state.scan, request);
     const how = `Conch does not start ${agent} there and does not ask again until these files change.`;
     return { ok: true, text: `Not trusted: ${how} /agent trust ${agent} shows them again.` };
   }
@@ -156,7 +156,7 @@ export class FolderTrust implements TrustCommands {
   async #decide(
     { agent, choice, digest }: Pick<TrustDecision, 'choice' | 'digest'> & { readonly agent: AgentId },
     { folder: scanned, files }: FolderScan,
-    { person }: Asked,
+    { person }: TrustRequest,
   ): Promise<void> {
     const at = this.#ports.clock.now();
     const names = files.slice(0, MOST_NAMES).map(({ path }) => path);
@@ -182,8 +182,8 @@ export class FolderTrust implements TrustCommands {
     return this.#owners.get(agent) ?? agent;
   }
 
-  #refusal(seat: Seat, { id, known }: { readonly id: string; readonly known: FolderStanding }): Answer {
-    if (known.decision === null) this.#ask(seat, known.scan);
+  #refusal(seat: Seat, { id, state }: { readonly id: string; readonly state: FolderStanding }): Answer {
+    if (state.decision === null) this.#ask(seat, state.scan);
     const text = `Not done: ${id} does not match the files now in ${seat.agent}'s folder. Run /agent trust ${seat.agent} to see them.`;
     return { ok: false, text };
   }
@@ -260,7 +260,7 @@ export function closedGate(folder: AgentFolder): FolderGate {
 /** A check that every folder passes: for workers of a crew whose repository the configuration trusts. */
 export const OPEN_GATE: FolderGate = { admit: async () => {}, glance: async () => {} };
 
-type Asked = { readonly channel: ChannelId; readonly person: Person };
+type TrustRequest = { readonly channel: ChannelId; readonly person: Person };
 
 class WatchedFolder {
   /** Digest of the files with which the agent was last refused; `null` when the agent was not refused. */

@@ -95,10 +95,10 @@ class RunGate implements ToolGate {
     this.#session = `${epoch}`;
   }
 
-  async step({ text, kept }: ModelStep): Promise<'go' | 'stop'> {
+  async step({ text, checkpoint }: ModelStep): Promise<'go' | 'stop'> {
     this.#lastAnswer = text;
     try {
-      const begun = await this.#queue.run('call', () => this.#step(kept));
+      const begun = await this.#queue.run('call', () => this.#step(checkpoint));
       return begun ? await this.#goOrStop() : 'stop';
     } catch (error) {
       return this.#fail(error, 'stop');
@@ -192,7 +192,7 @@ class RunGate implements ToolGate {
     return this.#ports.runs.apply(this.#key, command, this.#ports.clock.now());
   }
 
-  async #step(storedStep: ModelStep['kept']): Promise<boolean> {
+  async #step(storedStep: ModelStep['checkpoint']): Promise<boolean> {
     if (this.#over.signal.aborted) return false;
     const keepCommands = this.#keepCommands(storedStep);
     if (!this.#isOpen) {
@@ -212,7 +212,7 @@ class RunGate implements ToolGate {
   }
 
   /** The command that stores a step, redacted. Steps that are too long, or have a secret in calls, are not stored. */
-  #keepCommands(storedStep: ModelStep['kept']): readonly RunCommand[] {
+  #keepCommands(storedStep: ModelStep['checkpoint']): readonly RunCommand[] {
     if (storedStep === null) return [];
     const [said, calls] = [this.#ports.clean(storedStep.said), this.#ports.clean(storedStep.calls)];
     if (calls !== storedStep.calls || said.length + calls.length > LONGEST_STEP) return [];

@@ -2,7 +2,7 @@ import type { AgentBackend } from '../../agents/backends/backend.ts';
 import type { ToolGate } from '../../agents/tools/tool-gate.ts';
 import { membersOf, stepsOf } from '../../config/config.ts';
 import type { Config } from '../../config/config.ts';
-import type { AsideListener } from '../../agents/session/aside-session.ts';
+import type { BackgroundListener } from '../../agents/session/background-session.ts';
 import type { Supervisor } from '../../agents/session/supervisor.ts';
 import { defined } from '../../lib/defined.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
@@ -82,7 +82,7 @@ export class Runs {
   readonly #backgroundRuns: BackgroundRuns;
   readonly #lines = new BoundedMap<ChannelId, readonly Line[]>(CHANNELS);
   /** The agents for background runs; `null` before `begin`. */
-  #agents: Pick<Supervisor, 'aside' | 'backend'> | null = null;
+  #agents: Pick<Supervisor, 'startBackgroundRun' | 'backend'> | null = null;
   #isEnding = false;
 
   /** Must be created before the store recovers. */
@@ -133,7 +133,7 @@ export class Runs {
   }
 
   /** Continues the background runs that were open when Conch ended. */
-  begin(agents: Pick<Supervisor, 'aside' | 'backend'>): Promise<void> {
+  begin(agents: Pick<Supervisor, 'startBackgroundRun' | 'backend'>): Promise<void> {
     this.#agents = agents;
     return this.#backgroundRuns.begin();
   }
@@ -305,18 +305,18 @@ export class Runs {
       tools === null || reachesServer(config(), seat, server, tool, tools);
     const { channel, agent } = seat;
     const logFailure = (error: unknown): void => log.error({ err: error }, 'an agent’s report could not be written');
-    const listener: AsideListener = {
+    const listener: BackgroundListener = {
       worked: (sign) => reports.worked(sign),
       done: (text) => reports.done(clean(text)),
       lost: (failure) => reports.lost({ ...failure, message: clean(failure.message) }),
       drafted: (text) => this.drafted?.({ channel, agent, isBackground: true }, text === null ? null : clean(text)),
-      told: (report) => {
+      reported: (report) => {
         const bookedReport = report.type === 'spend' ? this.withRequester(seat, { ...report, epoch: 0 }) : report;
         manager.apply(channel, redactedReport(bookedReport, clean)).catch(logFailure);
       },
     };
     const task = { channel, ...order, by: this.#personOf(by), reaches };
-    const session = this.#agents?.aside(agent, task, listener) ?? null;
+    const session = this.#agents?.startBackgroundRun(agent, task, listener) ?? null;
     return session === null ? null : { written: () => clean(session.written()), stop: () => session.stop() };
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { KeptOutputs, outputOf } from '../../../src/agents/mcp/mcp-output.ts';
+import { CutOutputs, outputOf } from '../../../src/agents/mcp/mcp-output.ts';
 
 describe('a tool result', () => {
   test('that is repeated counts once', () => {
@@ -55,7 +55,7 @@ describe('a tool result', () => {
 
 describe('a long output', () => {
   test('is complete at exactly 32 KiB, and is cut at one byte more', () => {
-    const kept = new KeptOutputs();
+    const kept = new CutOutputs();
     const whole = 'x'.repeat(32_768);
     expect(kept.shorten(whole)).toBe(whole);
     expect(kept.isEmpty).toBe(true);
@@ -63,7 +63,7 @@ describe('a long output', () => {
   });
 
   test('keeps three fifths from its beginning and two from its end, and says how much is left out', () => {
-    const cut = new KeptOutputs().shorten(`BEGIN${'x'.repeat(1_200_000)}END`);
+    const cut = new CutOutputs().shorten(`BEGIN${'x'.repeat(1_200_000)}END`);
     const [head = '', left = '', tail = ''] = cut.split('\n');
     expect(head.startsWith('BEGIN')).toBe(true);
     expect(tail.endsWith('END')).toBe(true);
@@ -72,7 +72,7 @@ describe('a long output', () => {
   });
 
   test('can be read to its end, with every character complete', () => {
-    const kept = new KeptOutputs();
+    const kept = new CutOutputs();
     const text = 'äöü€'.repeat(20_000);
     kept.shorten(text);
     let read = '';
@@ -87,7 +87,7 @@ describe('a long output', () => {
   });
 
   test('is dropped when newer outputs need the space', () => {
-    const kept = new KeptOutputs();
+    const kept = new CutOutputs();
     for (let n = 0; n < 4; n += 1) kept.shorten(String(n).repeat(6_000_000));
     expect(kept.read('output-1', 0)).toBe('There is no output "output-1" any more.');
     expect(kept.read('output-4', 5_999_999)).toBe('3');

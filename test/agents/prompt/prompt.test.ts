@@ -70,7 +70,7 @@ describe('T87 the messages that a session received', () => {
   test('are remembered up to the newest 2,000', () => {
     const knowledge = known('own');
     knowledge.begin(REMEMBERING, () => BOUNDARY);
-    for (let line = 1; line <= 10_000; line += 1) knowledge.told(`m${line}`);
+    for (let line = 1; line <= 10_000; line += 1) knowledge.markDelivered(`m${line}`);
     const lacked = Array.from({ length: 10_000 }, (_, index) => person(index + 1, 'x')).filter((line) =>
       knowledge.lacks(line, 'dev', 0),
     );

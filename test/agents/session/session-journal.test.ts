@@ -3,11 +3,11 @@ import { BackendError } from '../../../src/agents/backends/backend.ts';
 import { STATE_WORDS } from '../../../src/agents/session/session-roster.ts';
 import { SESSION_TRANSITIONS } from '../../../src/agents/session/session-machine.ts';
 import { sessionJournal } from '../../../src/agents/session/session-journal.ts';
-import type { KeptSession, RecordedMove, SessionJournal } from '../../../src/agents/session/session-journal.ts';
+import type { StoredSession, RecordedMove, SessionJournal } from '../../../src/agents/session/session-journal.ts';
 import { folder, open } from '../../engine/sqlite/fixture.ts';
 import { bench, holding } from '../bench.ts';
 
-const FRESH: KeptSession = {
+const FRESH: StoredSession = {
   phase: { name: 'Initializing' },
   sessionSeq: 1,
   consecutiveErrors: 0,
@@ -17,7 +17,7 @@ const FRESH: KeptSession = {
 };
 
 /** A journal that tests can read. The next `broken` moves fail to be written. */
-function fakeJournal(kept: KeptSession | null = null, broken = 0) {
+function fakeJournal(kept: StoredSession | null = null, broken = 0) {
   const moves: RecordedMove[] = [];
   const state = { kept, broken };
   const journal: SessionJournal = {
@@ -116,7 +116,7 @@ describe('a running session', () => {
 });
 
 describe('a session that was stopped before the program started', () => {
-  const kept: KeptSession = {
+  const kept: StoredSession = {
     ...FRESH,
     phase: { name: 'Stopped', why: '5 errors in a row' },
     sessionSeq: 7,

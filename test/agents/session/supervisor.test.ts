@@ -544,7 +544,7 @@ describe.each([
   test('that starts a step after the signal is posted without the signal', async () => {
     const { said, end } = await performed(needsSignal, (report, time) => {
       report.text('I clean up. TURN_COMPLETE');
-      void report.gate.step({ text: '', kept: null });
+      void report.gate.step({ text: '', checkpoint: null });
       return time.settle();
     });
     expect({ said, end }).toEqual({ said: ['I clean up.'], end: SIGNALLED });
@@ -583,7 +583,7 @@ describe('an agent with several requests at once', () => {
     const { prompt, session, floors, time } = await bench({ gate });
     await prompt(1);
     const { report } = session();
-    void report?.gate.step({ text: '', kept: null });
+    void report?.gate.step({ text: '', checkpoint: null });
     await time.settle();
     report?.work(1, 'host', 60_000);
     decided.resolve('go');
@@ -600,7 +600,7 @@ describe('an agent with several requests at once', () => {
     assert(report !== null);
     for (const text of ['I look at the file.', 'Meanwhile I check the tests.', 'Both are done.']) {
       report.text(text);
-      void report.gate.step({ text: '', kept: null });
+      void report.gate.step({ text: '', checkpoint: null });
       await time.settle();
     }
     decided.resolve('go');
@@ -622,7 +622,7 @@ describe('an agent whose run is paused', () => {
     await rig.prompt(1);
     const { report } = rig.session();
     assert(report !== null);
-    await report.gate.step({ text: '', kept: null });
+    await report.gate.step({ text: '', checkpoint: null });
     standing = decided.promise;
     void report.gate.standing();
     report.text('All is well.');

@@ -47,7 +47,7 @@ const NOTE = /^\*\*[-\dT:]+Z\*\*\n\n([AB]) on (c-[12]) and ([AB]) on (c-[12]) ag
 async function edit({ gate }: Report): Promise<string> {
   const input = { file_path: 'list.txt', old_string: 'a', new_string: 'b' };
   const call = { id: 'e1', tool: 'Edit', input, definition: null, repeatable: false, detail: 'Edit', caution: null };
-  await gate.step({ text: '', kept: null });
+  await gate.step({ text: '', checkpoint: null });
   const asked = await gate.ask(call, new AbortController().signal);
   if (asked.verdict !== 'go') return asked.words;
   await gate.settled(call, { status: 'complete', output: 'done', code: null, durationMs: 1 });

@@ -72,7 +72,7 @@ describe('a crew whose work is reviewed', () => {
     const reviewer: Work = async (_folder, _turn, _step, _agent, _propose, gate) => {
       const input = { command: 'npm publish' };
       const call = { id: 'q1', tool: 'Bash', input, definition: null, repeatable: false, detail: '', caution: null };
-      await gate?.step({ text: '', kept: null });
+      await gate?.step({ text: '', checkpoint: null });
       await gate?.ask(call, new AbortController().signal);
       return 'PASS';
     };

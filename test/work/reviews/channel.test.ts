@@ -104,7 +104,7 @@ describe('the floor of a review', () => {
   test('makes each turn in which a tool is used a run with the id of the review as its task', async () => {
     const dev: Answers = async (_turn, _tools, report) => {
       const call = { id: 'd1', tool: 'Read', input: {}, definition: null, repeatable: true, detail: '', caution: null };
-      await report.gate.step({ text: '', kept: null });
+      await report.gate.step({ text: '', checkpoint: null });
       const { verdict } = await report.gate.ask(call, new AbortController().signal);
       const outcome = { status: 'complete', output: '', code: null, durationMs: 1 } as const;
       if (verdict === 'go') await report.gate.settled(call, outcome);

@@ -29,7 +29,7 @@ type Input = Readonly<Record<string, string>>;
 /** Requests a tool call. Resolves with "go", or with the reason of the denial. */
 async function use(report: Report, tool: string, id: string, input: Input = inputOf(tool)): Promise<string> {
   const call = { id, tool, input, definition: null, repeatable: false, detail: tool, caution: null };
-  await report.gate.step({ text: '', kept: null });
+  await report.gate.step({ text: '', checkpoint: null });
   const asked = await report.gate.ask(call, new AbortController().signal);
   if (asked.verdict === 'go')
     await report.gate.settled(call, { status: 'complete', output: 'done', code: null, durationMs: 1 });

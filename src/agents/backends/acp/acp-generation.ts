@@ -333,7 +333,7 @@ export class AcpGeneration {
    * with whether the agent may continue.
    */
   #step(gate: ToolGate): Promise<boolean> {
-    if (this.#isAnswering) this.#stepped = gate.step({ text: '', kept: null }).then((went) => went === 'go');
+    if (this.#isAnswering) this.#stepped = gate.step({ text: '', checkpoint: null }).then((went) => went === 'go');
     this.#isAnswering = false;
     return this.#stepped;
   }

@@ -77,15 +77,15 @@ function seatOf(agent: string, lists: ToolLists): Rig['seat'] {
   return { channel: 'console:demo', agent, name: agent, persona: '', reaches, rules };
 }
 
-type Kept = NonNullable<ModelStep['kept']>;
+type Kept = NonNullable<ModelStep['checkpoint']>;
 /** `left`: the stored steps of the turn that a restart interrupted. */
 type Decided = { readonly choice: Choice; readonly after: Promise<void>; readonly left?: readonly Kept[] | undefined };
 
 function gateOf({ asked, told, kept: steps }: Rig, { rules }: Rig['seat'], { choice, after, left }: Decided): ToolGate {
   return {
-    step: async ({ kept }) => {
-      told.push(`step ${z.array(z.unknown()).parse(JSON.parse(kept?.calls ?? '')).length}`);
-      if (kept !== null) steps.push(kept);
+    step: async ({ checkpoint }) => {
+      told.push(`step ${z.array(z.unknown()).parse(JSON.parse(checkpoint?.calls ?? '')).length}`);
+      if (checkpoint !== null) steps.push(checkpoint);
       return 'go';
     },
     spent: async () => 'stop',

@@ -11,7 +11,7 @@ import { SessionExecutor } from './session-executor.ts';
 import type { AgentSpec, SessionPorts } from './session-executor.ts';
 
 /** What a background run is told to do, and its limits. */
-export type AsideOrder = {
+export type BackgroundOrder = {
   readonly channel: ChannelId;
   readonly session: number;
   /** True before the first step of the run: its session begins without the memory of an earlier run. */
@@ -31,32 +31,32 @@ export type AsideOrder = {
 };
 
 /**
- * Callbacks of a background run. `told`: reports costs, and tools that are unavailable or available again, for the
+ * Callbacks of a background run. `reported`: reports costs, and tools that are unavailable or available again, for the
  * floor. The others report the run's draft (`null` removes it), its signs of work, its end with the whole text, and its
  * loss.
  */
-export type AsideListener = {
+export type BackgroundListener = {
   drafted(text: string | null): void;
   worked(sign: Pick<CommandOf<'work'>, 'open' | 'limitMs'>): void;
   done(text: string): void;
   lost(failure: SessionFailure): void;
-  told(report: CommandOf<'spend' | 'tellTools'>): void;
+  reported(report: CommandOf<'spend' | 'tellTools'>): void;
 };
 
 /**
  * The session of a background run, with one prompt. The session gets the conversation and posts nothing: its texts stay
  * in memory until the end. A restart of Conch loses the texts.
  */
-export class AsideSession {
+export class BackgroundSession {
   readonly #spec: AgentSpec;
-  readonly #order: AsideOrder;
+  readonly #order: BackgroundOrder;
   readonly #ports: SessionPorts;
-  readonly #listener: AsideListener;
+  readonly #listener: BackgroundListener;
   readonly executor: SessionExecutor;
   readonly #texts: string[] = [];
   #isOver = false;
 
-  constructor(spec: AgentSpec, order: AsideOrder, ports: SessionPorts, listener: AsideListener) {
+  constructor(spec: AgentSpec, order: BackgroundOrder, ports: SessionPorts, listener: BackgroundListener) {
     const { model = spec.model, reaches } = order;
     this.#spec = { ...spec, ...defined({ model }) };
     this.#order = order;
@@ -93,7 +93,7 @@ export class AsideSession {
   }
 
   /**
-   * Stops the run. `done` and `lost` are not called afterwards. `told`, and `drafted` with `null`, can still be called.
+   * Stops the run. `done` and `lost` are not called afterwards. `reported`, and `drafted` with `null`, can still be called.
    */
   async stop(): Promise<void> {
     this.#isOver = true;
@@ -140,7 +140,7 @@ export class AsideSession {
 
   #hear(command: AgentCommand): void {
     // Usage can be reported after the end of the run.
-    if (command.type === 'spend' || command.type === 'tellTools') this.#listener.told(command);
+    if (command.type === 'spend' || command.type === 'tellTools') this.#listener.reported(command);
     else if (this.#isOver) return;
     else if (command.type === 'say') this.#texts.push(command.text);
     else if (command.type === 'work') this.#listener.worked(command);
