@@ -172,7 +172,7 @@ export function reactionKind(emoji: string): ReactionKind | null {
 }
 
 /** The command line that a reaction means, and the line's channel. `drawnFor`: the question that the line answers. */
-export type Meant = { readonly channel: ChannelId; readonly line: string; readonly drawnFor?: string };
+export type ChannelCommand = { readonly channel: ChannelId; readonly line: string; readonly drawnFor?: string };
 
 /** A channel or thread with a floor of its own. */
 export type Place = {
@@ -204,7 +204,7 @@ export type FloorQueries = {
   /** Channels whose floor may have something in progress. The floors of all other channels are at rest. */
   awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
-  outlook(channel: ChannelId): DeliveryPreview | null;
+  deliveryPreview(channel: ChannelId): DeliveryPreview | null;
   /** The channel's open review, else its last one, without secrets; `null`: none yet. Missing: there are no reviews. */
   review?(channel: ChannelId): ReviewView | null;
   /**
@@ -220,7 +220,7 @@ export type FloorQueries = {
   /** The id of the finished ticket of a thread; `null` for other channels. Missing: there are no crews. */
   pastThread?(channel: ChannelId): string | null;
   /** The command that a person's reaction to a message means; `null` for none. Missing: reactions mean nothing. */
-  reaction?(channel: ChannelId, message: MessageId, kind: ReactionKind): Meant | null;
+  reaction?(channel: ChannelId, message: MessageId, kind: ReactionKind): ChannelCommand | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];
@@ -275,7 +275,7 @@ export type ChatAdapter = {
    * Returns channels with messages that Conch perhaps did not receive, for an adapter without `losesEvents`. Missing:
    * no such channels.
    */
-  unheard?(): readonly ChannelId[];
+  channelsToCatchUp?(): readonly ChannelId[];
 };
 
 /** A small durable key-value store of an adapter, for texts up to a few KiB. */

@@ -24,7 +24,7 @@ type PlatformsParts = {
   readonly current: () => Config;
   readonly database: NonNullable<ConsoleOptions['database']>;
   /** The MCP servers that need a login. */
-  readonly waiting?: NonNullable<ConsoleOptions['waiting']>;
+  readonly waiting?: NonNullable<ConsoleOptions['toolsAwaitingLogin']>;
   readonly service: Pick<ServiceManager, 'withoutWatchdog'>;
 };
 
@@ -113,7 +113,7 @@ function openConsole(parts: PlatformsParts): ConsoleAdapter {
     log,
     maintenance,
     database,
-    ...(waiting && { waiting }),
+    ...(waiting && { toolsAwaitingLogin: waiting }),
   });
 }
 

@@ -425,7 +425,8 @@ export class App {
       buttonsOf: ({ effect }) => noticeButtons(effect, store.id, (agent) => this.#floors.speaker(agent)?.name ?? agent),
       now: () => clock.now(),
       clean,
-      doubtful: ({ channel, id }, done, why) => log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),
+      reportDoubtfulPost: ({ channel, id }, done, why) =>
+        log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),
     });
     return new Delivery({
       store: {

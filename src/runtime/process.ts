@@ -70,14 +70,14 @@ export async function runBot(first: Config, { greet = printLink, onReady }: Call
   if (opened === null) return EXIT_CODES.ok;
   const shared = { ...secretStores, ...opened, clock, timers: systemTimers, log, texts: opened.store.keyValues };
   const maintenance = new Maintenance({ ...shared, config: current });
-  const database = () => (opened.mayAct() && !opened.isRefused() ? (health.stuck ?? maintenance.state) : 'unreached');
+  const database = () => (opened.mayAct() && !opened.isRefused() ? (health.fault ?? maintenance.state) : 'unreached');
   const waiting = () => secretStores.logins.waiting(config.mcp);
   const trust = new FolderTrust({ ...shared, store: opened.store.keyValues });
   const parts = { ...shared, trust, config: first, current, database, waiting, service };
   const platforms = (createdPlatforms = await createPlatforms(parts));
   const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
   const app = new App({ ...parts, ...platforms, backendFor: backends.backendFor, onBroken });
-  platforms.page?.tell(app.runs);
+  platforms.page?.setRuns(app.runs);
   for (const warning of [...first.warnings, ...waiting().map(loginLine)]) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve, lock: lockOf(databaseIn(first)) });
   const stop = stopper([service, maintenance, health, trust, app, backends, { stop: () => platforms.release() }]);

@@ -89,7 +89,7 @@ export function createReadModel(
     awake: () => reader.floors.awake(),
     linesBetween,
     ...viewsOf(reader.id, floorOf, clock),
-    outlook(channel) {
+    deliveryPreview(channel) {
       const floor = floorOf(channel);
       return floor === null ? null : deliveryPreviewOf(floor, clock.now());
     },
@@ -346,7 +346,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
     agents: () => all.agents(),
     awake: () => all.awake().filter((channel) => concerns(adapter, channel)),
     view: (channel) => (concerns(adapter, channel) ? all.view(channel) : null),
-    outlook: (channel) => (concerns(adapter, channel) ? all.outlook(channel) : null),
+    deliveryPreview: (channel) => (concerns(adapter, channel) ? all.deliveryPreview(channel) : null),
     review: (channel) => (concerns(adapter, channel) ? (all.review?.(channel) ?? null) : null),
     crewAsks: (channel) => (concerns(adapter, channel) ? (all.crewAsks?.(channel) ?? null) : null),
     pastThread: (channel) => (concerns(adapter, channel) ? (all.pastThread?.(channel) ?? null) : null),

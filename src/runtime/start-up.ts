@@ -99,7 +99,7 @@ export class StartUp {
     for (const adapter of adapters) {
       if (adapter.capabilities.losesEvents === true) continue;
       const own = awake.filter((channel) => adapterOf(channel) === adapter);
-      await sync.begin(adapter, [...new Set([...own, ...(adapter.unheard?.() ?? [])])]);
+      await sync.begin(adapter, [...new Set([...own, ...(adapter.channelsToCatchUp?.() ?? [])])]);
     }
     await Promise.all(awake.map((channel) => agents.seat(channel)));
     const oldThreads = await retrying(() => threads.forgetOld(clock.now()));

@@ -157,7 +157,7 @@ describe.each([
     sender.card(channel, floorView('resting', { channel }));
     await watching(() => cards()[0]?.includes('💤') === true);
     write('hello');
-    sender.seen(channel);
+    sender.countBelow(channel);
     failPost('error');
     sender.card(channel, floorView('open', { channel }));
     await watching(() => texts().at(-1)?.includes('🎤') === true && cards().length === 1);

@@ -81,7 +81,7 @@ function bench(
     threadOf: () => null,
     now: () => clock.now,
     clean: (text) => text.replaceAll('hunter2', '[secret]'),
-    doubtful: (_row, done) => doubts.push(done),
+    reportDoubtfulPost: (_row, done) => doubts.push(done),
   });
   return { carry, posted, doubts, receipts, edits };
 }

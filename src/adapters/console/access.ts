@@ -54,7 +54,7 @@ type PageSession = {
   readonly part: string;
 };
 
-type ShownSession = { readonly [Key in keyof PageSession]: string | null };
+type PresentedSession = { readonly [Key in keyof PageSession]: string | null };
 
 /**
  * Gives browsers access to the page after they used a link; a link works once. Sessions are signed with the token and
@@ -81,17 +81,17 @@ export class PageAccess {
 
   /** Exchanges the key of a link for a session; `null` if the key is unknown, used or expired. */
   exchange(key: string): PageSession | null {
-    const until = this.#keys.get(key);
+    const expiresAt = this.#keys.get(key);
     this.#keys.delete(key);
     const now = this.#clock.now();
-    return until !== undefined && now < until ? pageSession(this.#token, now) : null;
+    return expiresAt !== undefined && now < expiresAt ? pageSession(this.#token, now) : null;
   }
 
-  isLetIn({ cookie, part }: ShownSession): boolean {
+  isLetIn({ cookie, part }: PresentedSession): boolean {
     const since = Number.parseInt(cookie?.split('.')[0] ?? '', 36);
     if (cookie === null || part === null || Number.isNaN(since)) return false;
-    const right = pageSession(this.#token, since);
-    const isRight = sameSecret(cookie, right.cookie) && sameSecret(part, right.part);
+    const expected = pageSession(this.#token, since);
+    const isRight = sameSecret(cookie, expected.cookie) && sameSecret(part, expected.part);
     return isRight && this.#clock.now() - since < SESSION_MS;
   }
 }
@@ -123,8 +123,8 @@ export const NO_ACCESS = 'This browser has no access: run "conch open" and open 
 
 /** Whether a request carries the console's token. */
 export function hasToken({ headers }: IncomingMessage, token: string): boolean {
-  const shown = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1];
-  return shown !== undefined && sameSecret(shown, token);
+  const presentedToken = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1];
+  return presentedToken !== undefined && sameSecret(presentedToken, token);
 }
 
 /**
@@ -157,6 +157,6 @@ function cookieOf(request: IncomingMessage): string | null {
 
 /** Returns the page's session secret. It is in a header, or is the second protocol of a WebSocket; `null` for none. */
 function partOf({ headers }: IncomingMessage): string | null {
-  const shown = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];
-  return typeof shown === 'string' ? shown.trim() : null;
+  const presentedPart = headers['conch-page'] ?? headers['sec-websocket-protocol']?.split(',')[1];
+  return typeof presentedPart === 'string' ? presentedPart.trim() : null;
 }

@@ -14,7 +14,7 @@ import type { Client } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT } from './protocol.ts';
 import { startServer } from './server.ts';
-import type { ConsoleServer, Health, RunsTold, MaintenanceOrder } from './server.ts';
+import type { ConsoleServer, Health, RunSources, MaintenanceOrder } from './server.ts';
 import { Talk } from './talk.ts';
 
 /** The person at the console: anyone who can read the token or was given a link. */
@@ -42,7 +42,7 @@ export type ConsoleOptions = {
   /** Status of the database; `ok` by default. */
   readonly database?: () => Health['database']['status'];
   /** Tool servers that wait for a login; none by default. */
-  readonly waiting?: () => readonly unknown[];
+  readonly toolsAwaitingLogin?: () => readonly unknown[];
   /** Folder of the built page; Conch's `dist/console` by default. */
   readonly pageDir?: string;
 };
@@ -59,18 +59,18 @@ export type ConsoleAdapter = ChatAdapter & {
   /** Ends the status `starting` of `/healthz`. */
   setReady(): void;
   /** Sets the sources of run events and tool calls, for the page and for programs with the console's token. */
-  tell(runs: RunsTold): void;
+  setRuns(runs: RunSources): void;
 };
 
 type Running = { readonly talk: Talk; readonly server: ConsoleServer };
 
-type Later = { isReady: boolean; runs: RunsTold | null; readers: AuditReaders<Client> | null };
+type State = { isReady: boolean; runs: RunSources | null; readers: AuditReaders<Client> | null };
 
 /** Creates the adapter of Conch's own chat platform: a page, stored messages, and the endpoint of `conch ctl`. */
 export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
   let running: Running | null = null;
-  const later: Later = { isReady: false, runs: null, readers: null };
-  const up = (method: string, channel: ChannelId): Talk => {
+  const state: State = { isReady: false, runs: null, readers: null };
+  const requireTalk = (method: string, channel: ChannelId): Talk => {
     if (running !== null) return running.talk;
     throw new ChatError('The console is not running', { method, channel, fault: 'unreachable' });
   };
@@ -81,49 +81,49 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
       return running?.server.url ?? null;
     },
     accessLink: () => running?.server.link() ?? null,
-    setReady: () => void (later.isReady = true),
-    tell(runs) {
-      later.runs = runs;
-      later.readers = new AuditReaders(runs.audit, (client, frame) => running?.talk.hub.send(client, frame));
+    setReady: () => void (state.isReady = true),
+    setRuns(runs) {
+      state.runs = runs;
+      state.readers = new AuditReaders(runs.audit, (client, frame) => running?.talk.hub.send(client, frame));
     },
     async start(intake, queries) {
-      running = await run(options, { intake, queries }, later);
+      running = await run(options, { intake, queries }, state);
     },
     async stop() {
       const stopping = running;
       running = null;
-      later.readers?.stop();
+      state.readers?.stop();
       stopping?.talk.stop();
       await stopping?.server.close();
     },
-    post: async (channel, post) => up('post', channel).post(channel, post),
+    post: async (channel, post) => requireTalk('post', channel).post(channel, post),
     openThread: async (channel, name, key) => ({ id: `${channel}/${key}`, parent: channel, name }),
     async find(channel, { outboxId }) {
-      up('find', channel);
+      requireTalk('find', channel);
       return options.platform.byNonce(outboxId)?.id ?? null;
     },
     async edit(channel, id, text) {
-      await up('edit', channel).change('edit', channel, (platform) => platform.edit(channel, id, text));
+      await requireTalk('edit', channel).change('edit', channel, (platform) => platform.edit(channel, id, text));
       return 'changed';
     },
     receipt: async (channel, id, receipt) =>
-      up('receipt', channel).change('receipt', channel, (platform) => platform.receipt(channel, id, receipt)),
+      requireTalk('receipt', channel).change('receipt', channel, (platform) => platform.receipt(channel, id, receipt)),
     draft(channel, speaker, epoch, text) {
       running?.talk.hub.draft(channel, speaker.id, text === null ? null : { epoch, text });
     },
     notice: (channel, text) => running?.talk.hub.notice(channel, text),
     card: (channel) => running?.talk.hub.card(channel),
-    catchUp: async (channel, after) => up('catchUp', channel).readBack(channel, after),
-    unheard: () => options.platform.unheard(),
+    catchUp: async (channel, after) => requireTalk('catchUp', channel).readBack(channel, after),
+    channelsToCatchUp: () => options.platform.channelsToCatchUp(),
   };
 }
 
 type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 
-async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise<Running> {
+async function run(options: ConsoleOptions, ports: Ports, state: State): Promise<Running> {
   const { clock, log, dataDir, platform, port, pageDir } = options;
   makePrivateFolder(dataDir);
-  const talk = new Talk({ ...ports, person: CONSOLE_PERSON, platform, audits: () => later.readers, clock, log });
+  const talk = new Talk({ ...ports, person: CONSOLE_PERSON, platform, audits: () => state.readers, clock, log });
   try {
     const server = await startServer({
       host: '127.0.0.1',
@@ -131,14 +131,14 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       token: sessionToken(join(dataDir, 'console-token')),
       ...defined({ pageDir }),
       log,
-      health: () => healthOf(options, ports.queries, later.isReady),
+      health: () => healthOf(options, ports.queries, state.isReady),
       welcome: (socket) => talk.welcome(socket),
       command: (channel, line) => talk.command(channel, line),
-      runs: () => later.runs,
+      runs: () => state.runs,
       crew: (channel, most) => ports.queries.crew?.(channel, most) ?? null,
       timers: systemTimers,
       clock,
-      maintenance: async (order) => maintenance(options, later, order),
+      maintenance: async (order) => maintenance(options, state, order),
     });
     return { talk, server };
   } catch (error) {
@@ -147,16 +147,16 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
   }
 }
 
-async function maintenance(options: ConsoleOptions, later: Later, order: MaintenanceOrder): Promise<Answer> {
+async function maintenance(options: ConsoleOptions, state: State, order: MaintenanceOrder): Promise<Answer> {
   const answer = await options.maintenance?.(order);
-  if (order.act === 'erase') later.runs?.forget?.();
+  if (order.act === 'erase') state.runs?.forget?.();
   return answer ?? { ok: false, text: 'This Conch keeps no database.' };
 }
 
-function healthOf({ database, waiting }: ConsoleOptions, floors: FloorQueries, isReady: boolean): Health {
+function healthOf({ database, toolsAwaitingLogin }: ConsoleOptions, floors: FloorQueries, isReady: boolean): Health {
   const status = database?.() ?? 'ok';
   const isStuck = status !== 'ok' && status !== 'degraded';
-  const logins = waiting?.().length ?? 0;
+  const logins = toolsAwaitingLogin?.().length ?? 0;
   return {
     status: !isReady ? 'starting' : isStuck ? 'stuck' : 'ready',
     agents: agentsIn(floors),

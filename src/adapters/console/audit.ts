@@ -35,7 +35,7 @@ export class AuditReaders<Client> {
     source.onChange((changed) => {
       if (this.#readings.size === 0) return;
       for (const row of changed()) this.#changed.set(keyOf(row), row);
-      this.#tellLater();
+      this.#sendChangesLater();
     });
   }
 
@@ -47,7 +47,7 @@ export class AuditReaders<Client> {
     await this.#read(client, 'newest');
   }
 
-  async earlier(client: Client): Promise<void> {
+  async readEarlier(client: Client): Promise<void> {
     await this.#read(client, 'earlier');
   }
 
@@ -56,11 +56,11 @@ export class AuditReaders<Client> {
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
-  #tellLater(): void {
-    this.#timer ??= setTimeout(() => this.#tell(), GATHER_MS);
+  #sendChangesLater(): void {
+    this.#timer ??= setTimeout(() => this.#sendChanges(), GATHER_MS);
   }
 
-  #tell(): void {
+  #sendChanges(): void {
     this.#timer = null;
     const rows: AuditRow[] = [];
     let characters = 0;
@@ -70,11 +70,11 @@ export class AuditReaders<Client> {
       rows.push(row);
       characters += lengthOf(row);
     }
-    if (this.#changed.size > 0) this.#tellLater();
+    if (this.#changed.size > 0) this.#sendChangesLater();
     for (const [client, { wanted }] of this.#readings) {
-      const still = rows.filter((row) => isWanted(row, wanted));
+      const matching = rows.filter((row) => isWanted(row, wanted));
       const removed = rows.filter((row) => !isWanted(row, wanted)).map(keyOf);
-      this.#send(client, { ...this.#frame('changed', still), removed, ...this.#standing() });
+      this.#send(client, { ...this.#frame('changed', matching), removed, ...this.#standing() });
     }
   }
 
@@ -89,10 +89,17 @@ export class AuditReaders<Client> {
   }
 
   #frame(part: AuditFrame['part'], rows: readonly AuditRow[]): AuditFrame {
-    return { type: 'audit', part, rows: rows.map((row) => this.#shown(row)), removed: [], more: false, upto: null };
+    return {
+      type: 'audit',
+      part,
+      rows: rows.map((row) => this.#toShownCall(row)),
+      removed: [],
+      more: false,
+      upto: null,
+    };
   }
 
-  #shown(row: AuditRow): ShownCall {
+  #toShownCall(row: AuditRow): ShownCall {
     const nameOf = (id: string | null): string | null => (id === null ? null : this.#source.nameOf(id));
     const names = { requestedBy: nameOf(row.requestedBy), decidedBy: nameOf(row.decidedBy) };
     const call = { ...row, ...names, key: keyOf(row) };
@@ -145,7 +152,7 @@ export async function exportCalls(
   source: AuditSource,
 ): Promise<Reply | null> {
   const parsed = auditWantedSchema.safeParse(Object.fromEntries(new URLSearchParams(query)));
-  if (!parsed.success) return { status: 400, body: `Expected some of ${WANTED}, and nothing else.\n` };
+  if (!parsed.success) return { status: 400, body: `Expected some of ${FILTER_NAMES}, and nothing else.\n` };
   response.writeHead(200, {
     'Content-Type': 'application/x-ndjson; charset=utf-8',
     'Content-Disposition': 'attachment; filename="conch-audit.jsonl"',
@@ -177,4 +184,4 @@ async function* linesOf(
   }
 }
 
-const WANTED = Object.keys(auditWantedSchema.shape).join(', ');
+const FILTER_NAMES = Object.keys(auditWantedSchema.shape).join(', ');

@@ -67,10 +67,10 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
   const { agent, channel = null, format } = parsed.data;
   const lines: string[] = [];
   let write = (text: string): void => void lines.push(text);
-  const opened = events({ agent, channel, format, after: after?.data ?? null }, ({ id, name, data }) => {
+  const stream = events({ agent, channel, format, after: after?.data ?? null }, ({ id, name, data }) => {
     write(`${id === null ? '' : `id: ${id}\n`}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
   });
-  if (!opened.ok) return { status: opened.status, body: `${opened.text}\n` };
+  if (!stream.ok) return { status: stream.status, body: `${stream.text}\n` };
   streams.add(response);
   response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' });
   write = pacedWriter(response, timers);
@@ -84,7 +84,7 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
   response.once('close', () => {
     alive.cancel();
     streams.delete(response);
-    opened.close();
+    stream.close();
   });
   return null;
 }
@@ -92,20 +92,20 @@ export function streamEvents({ request, response, query }: StreamRequest, parts:
 function pacedWriter(response: ServerResponse, timers: Timers): (text: string) => void {
   const waiting: Buffer[] = [];
   let waitingBytes = 0;
-  let stall: Timer | null = null;
+  let stallTimer: Timer | null = null;
   const send = (): void => {
-    stall?.cancel();
-    stall = null;
+    stallTimer?.cancel();
+    stallTimer = null;
     for (let piece = waiting.shift(); piece !== undefined; piece = waiting.shift()) {
       waitingBytes -= piece.length;
       if (response.write(piece)) continue;
-      stall = timers.after(STALL_MS, () => response.destroy());
+      stallTimer = timers.after(STALL_MS, () => response.destroy());
       return;
     }
   };
   response.on('drain', send);
   response.once('close', () => {
-    stall?.cancel();
+    stallTimer?.cancel();
     waiting.length = 0;
   });
   return (text) => {
@@ -113,6 +113,6 @@ function pacedWriter(response: ServerResponse, timers: Timers): (text: string) =
     const bytes = Buffer.from(text);
     for (let from = 0; from < bytes.length; from += PIECE_BYTES) waiting.push(bytes.subarray(from, from + PIECE_BYTES));
     waitingBytes += bytes.length;
-    if (stall === null) send();
+    if (stallTimer === null) send();
   };
 }

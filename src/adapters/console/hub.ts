@@ -26,18 +26,18 @@ export type Client = {
   channel: ChannelId | null;
   /** Newest journal entry that the page has; `null` while it does not watch the journal. */
   journalSeq: number | null;
-  later: ServerFrame[];
-  answered: boolean;
+  laterFrames: ServerFrame[];
+  isAlive: boolean;
 };
 
 type ChannelState = {
   messages: ChatMessage[];
   changed: Map<string, ChatMessage>;
   drafts: Map<AgentId, ShownDraft>;
-  draftsMoved: boolean;
-  floorMoved: boolean;
+  hasNewDrafts: boolean;
+  hasNewFloor: boolean;
   floorSent: string;
-  read: { readonly of: string; readonly at: number; readonly found: FloorRead };
+  lastRead: { readonly key: string; readonly at: number; readonly floor: FloorRead };
 };
 
 type FloorRead = Omit<FloorNow, 'view' | 'review'>;
@@ -57,7 +57,7 @@ export class Hub {
   readonly #channels = new Map<ChannelId, ChannelState>();
   readonly #timers: NodeJS.Timeout[] = [];
   #flushing: NodeJS.Timeout | null = null;
-  #channelsSent: { readonly of: string; readonly entries: ReadonlyMap<ChannelId, string> } | null = null;
+  #channelsSent: { readonly key: string; readonly entries: ReadonlyMap<ChannelId, string> } | null = null;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -68,9 +68,9 @@ export class Hub {
       this.#timers.push(setInterval(() => this.#beat(), BEAT_MS));
       this.#timers.push(setInterval(() => this.#refresh(), REFRESH_MS));
     }
-    const client: Client = { socket, channel: null, journalSeq: null, later: [], answered: true };
+    const client: Client = { socket, channel: null, journalSeq: null, laterFrames: [], isAlive: true };
     this.#clients.add(client);
-    socket.on('pong', () => (client.answered = true));
+    socket.on('pong', () => (client.isAlive = true));
     return client;
   }
 
@@ -98,7 +98,7 @@ export class Hub {
 
   /** Called when the floor of a channel may have changed: the next batch contains the floor if it changed. */
   card(channel: ChannelId): void {
-    this.#note(channel, (pending) => (pending.floorMoved = true));
+    this.#note(channel, (pending) => (pending.hasNewFloor = true));
   }
 
   /** Keeps an agent's draft for the pages, also while no page is open; `null` removes the draft. */
@@ -106,7 +106,7 @@ export class Hub {
     const { drafts } = this.#channel(channel);
     if (draft === null) drafts.delete(agent);
     else drafts.set(agent, { agent, ...draft });
-    this.#note(channel, (pending) => (pending.draftsMoved = true));
+    this.#note(channel, (pending) => (pending.hasNewDrafts = true));
   }
 
   floor(channel: ChannelId | null): FloorNow & { readonly drafts: readonly ShownDraft[] } {
@@ -114,7 +114,7 @@ export class Hub {
     if (channel === null) return { view: null, review: null, ...NOTHING_READ, drafts: [] };
     const drafts = [...this.#channel(channel).drafts.values()];
     const review = queries.review?.(channel) ?? null;
-    return { view: queries.view(channel), review, ...readOf(queries, channel), drafts };
+    return { view: queries.view(channel), review, ...readFloor(queries, channel), drafts };
   }
 
   /** Returns the channels for one page. All pages get the list again soon, because theirs may be older. */
@@ -145,9 +145,9 @@ export class Hub {
   }
 
   /** Sends a frame after the next batch, so that an acknowledgement never overtakes its message. */
-  later(client: Client, frame: ServerFrame): void {
-    client.later.push(frame);
-    this.#soon();
+  sendLater(client: Client, frame: ServerFrame): void {
+    client.laterFrames.push(frame);
+    this.#flushSoon();
   }
 
   notice(channel: ChannelId, text: string): void {
@@ -158,7 +158,7 @@ export class Hub {
   stop(): void {
     if (this.#flushing !== null) clearTimeout(this.#flushing);
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
-    this.#guarded(() => this.#flush());
+    this.#guard(() => this.#flush());
     for (const client of this.#clients) client.socket.close(1001, 'Conch is stopping');
   }
 
@@ -166,7 +166,7 @@ export class Hub {
   #note(channel: ChannelId, note: (pending: ChannelState) => void): void {
     if (this.#clients.size === 0) return;
     note(this.#channel(channel));
-    this.#soon();
+    this.#flushSoon();
   }
 
   #channel(channel: ChannelId): ChannelState {
@@ -175,35 +175,37 @@ export class Hub {
     return pending;
   }
 
-  #soon(): void {
+  #flushSoon(): void {
     this.#flushing ??= setTimeout(() => {
       this.#flushing = null;
-      this.#guarded(() => this.#flush());
+      this.#guard(() => this.#flush());
     }, FLUSH_MS);
   }
 
   #refresh(): void {
     const open = new Set([...this.#clients].flatMap(({ channel }) => (channel === null ? [] : [channel])));
     for (const channel of open) {
-      this.#guarded(() => this.#parts.refresh(channel));
-      this.#channel(channel).floorMoved = true;
+      this.#guard(() => this.#parts.refresh(channel));
+      this.#channel(channel).hasNewFloor = true;
     }
-    if (open.size > 0) this.#soon();
-    if (this.#clients.size > 0) this.#guarded(() => this.#tellChannels());
+    if (open.size > 0) this.#flushSoon();
+    if (this.#clients.size > 0) this.#guard(() => this.#tellChannels());
   }
 
   #tellChannels(): void {
     const { queries } = this.#parts;
     const channels = channelsOf(queries);
     const agents = queries.agents();
-    const of = JSON.stringify([channels.map(({ id, name, writable }) => [id, name, writable]), agents]);
+    const key = JSON.stringify([channels.map(({ id, name, writable }) => [id, name, writable]), agents]);
     const entries = new Map(channels.map((entry) => [entry.id, JSON.stringify(entry)]));
     const before = this.#channelsSent;
-    this.#channelsSent = { of, entries };
-    const others = channels.filter(({ id }) => before?.entries.get(id) !== entries.get(id));
-    const isNew = before?.of !== of;
-    if (!isNew && others.length === 0) return;
-    const frame: ServerFrame = isNew ? { type: 'channels', channels, agents } : { type: 'holders', channels: others };
+    this.#channelsSent = { key, entries };
+    const changedChannels = channels.filter(({ id }) => before?.entries.get(id) !== entries.get(id));
+    const isNew = before?.key !== key;
+    if (!isNew && changedChannels.length === 0) return;
+    const frame: ServerFrame = isNew
+      ? { type: 'channels', channels, agents }
+      : { type: 'holders', channels: changedChannels };
     const text = JSON.stringify(frame);
     for (const client of this.#clients) sendText(client, text);
   }
@@ -222,20 +224,20 @@ export class Hub {
       if (activity.count === 0) continue;
       for (const client of this.#clients) if (client.channel !== channel) this.send(client, activity);
     }
-    for (const client of this.#clients) for (const frame of client.later.splice(0)) this.send(client, frame);
+    for (const client of this.#clients) for (const frame of client.laterFrames.splice(0)) this.send(client, frame);
   }
 
-  #drain(channel: ChannelId, pending: ChannelState, watched: boolean): Batch | null {
-    const floor = pending.floorMoved && watched ? this.#movedFloor(channel, pending) : null;
+  #drain(channel: ChannelId, pending: ChannelState, isWatched: boolean): Batch | null {
+    const floor = pending.hasNewFloor && isWatched ? this.#readNewFloor(channel, pending) : null;
     const { messages } = pending;
     const changed = [...pending.changed.values()];
-    const drafts = pending.draftsMoved ? { drafts: [...pending.drafts.values()] } : null;
-    Object.assign(pending, { messages: [], changed: new Map(), draftsMoved: false, floorMoved: false });
+    const drafts = pending.hasNewDrafts ? { drafts: [...pending.drafts.values()] } : null;
+    Object.assign(pending, { messages: [], changed: new Map(), hasNewDrafts: false, hasNewFloor: false });
     if (floor === null && drafts === null && messages.length + changed.length === 0) return null;
     return { type: 'batch', now: this.#parts.clock.now(), channel, messages, changed, ...drafts, ...floor };
   }
 
-  #movedFloor(channel: ChannelId, pending: ChannelState): FloorNow | null {
+  #readNewFloor(channel: ChannelId, pending: ChannelState): FloorNow | null {
     const view = this.#parts.queries.view(channel);
     const review = this.#parts.queries.review?.(channel) ?? null;
     const floor = { view, review, ...this.#readOnce(pending, view) };
@@ -248,29 +250,29 @@ export class Hub {
   #readOnce(pending: ChannelState, view: FloorView | null): FloorRead {
     if (view === null) return NOTHING_READ;
     const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
-    const holding = [holder?.epoch, holder?.status, holder?.waitingFor];
+    const holderState = [holder?.epoch, holder?.status, holder?.waitingFor];
     const statuses = seats.map(({ status }) => status);
-    const of = JSON.stringify([epoch, condition, holding, mode, order, obstacles.map(({ why }) => why), statuses]);
+    const key = JSON.stringify([epoch, condition, holderState, mode, order, obstacles.map(({ why }) => why), statuses]);
     const at = this.#parts.clock.now();
-    if (pending.read.of !== of || at - pending.read.at >= REFRESH_MS) {
-      pending.read = { of, at, found: readOf(this.#parts.queries, channel) };
+    if (pending.lastRead.key !== key || at - pending.lastRead.at >= REFRESH_MS) {
+      pending.lastRead = { key, at, floor: readFloor(this.#parts.queries, channel) };
     }
-    return pending.read.found;
+    return pending.lastRead.floor;
   }
 
   #beat(): void {
     for (const client of this.#clients) {
-      if (!client.answered) client.socket.terminate();
-      client.answered = false;
+      if (!client.isAlive) client.socket.terminate();
+      client.isAlive = false;
       client.socket.ping();
       this.send(client, { type: 'beat', now: this.#parts.clock.now() });
     }
   }
 
   /** Logs an error of `look`: an unreadable floor must not end the program, and the next read may succeed. */
-  #guarded(look: () => void): void {
+  #guard(work: () => void): void {
     try {
-      look();
+      work();
     } catch (error) {
       this.#parts.log.warn({ err: error }, 'the page could not be told what happened');
     }
@@ -286,10 +288,10 @@ function emptyChannelState(): ChannelState {
     messages: [],
     changed: new Map(),
     drafts: new Map(),
-    draftsMoved: false,
-    floorMoved: false,
+    hasNewDrafts: false,
+    hasNewFloor: false,
     floorSent: '',
-    read: { of: '', at: 0, found: NOTHING_READ },
+    lastRead: { key: '', at: 0, floor: NOTHING_READ },
   };
 }
 
@@ -305,21 +307,21 @@ function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
 }
 
 /** Reads the parts of a floor that are slower to read than its view: delivery preview, turns, answered requests. */
-function readOf(queries: FloorQueries, channel: ChannelId): FloorRead {
+function readFloor(queries: FloorQueries, channel: ChannelId): FloorRead {
   return {
-    outlook: queries.outlook(channel),
+    outlook: queries.deliveryPreview(channel),
     turns: queries.turns(channel, TURNS_SHOWN),
     answered: answeredIn(queries.journal(channel, ENTRIES_LOOKED_AT)),
   };
 }
 
 function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion[] {
-  const known = new Map<number, AnsweredQuestion>();
+  const byQuestion = new Map<number, AnsweredQuestion>();
   for (const { fact } of entries) {
     if (fact.type === 'announced' && fact.announcement.kind === 'answered')
-      known.set(fact.announcement.question, fact.announcement);
+      byQuestion.set(fact.announcement.question, fact.announcement);
   }
-  return [...known.values()];
+  return [...byQuestion.values()];
 }
 
 function sendText({ socket }: Client, text: string): void {

@@ -16,8 +16,8 @@ export type NewMessage = Pick<ChatMessage, 'kind' | 'speaker' | 'text' | 'epoch'
   readonly nonce: string;
 };
 
-/** A message as stored; `fresh` is false when the nonce was known. */
-export type Stored = { readonly message: ChatMessage; readonly fresh: boolean };
+/** A message as stored; `isNew` is false when the nonce was known. */
+export type StoredMessage = { readonly message: ChatMessage; readonly isNew: boolean };
 
 type Row = {
   readonly seq: number;
@@ -44,28 +44,28 @@ export class Platform {
   readonly #tables: Tables;
   readonly #clock: Clock;
   readonly #statement: Statements;
-  #last: number;
+  #lastSeq: number;
 
   constructor(tables: Tables, clock: Clock) {
     this.#tables = tables;
     this.#clock = clock;
     this.#statement = prepare(tables.db);
-    this.#last = Math.max(
+    this.#lastSeq = Math.max(
       clock.now(),
       tables.read(() => this.#statement.last.get() ?? 0),
     );
   }
 
-  async add(message: NewMessage): Promise<Stored> {
+  async add(message: NewMessage): Promise<StoredMessage> {
     const statement = this.#statement;
     return this.#tables.write(() => {
       const known = statement.byNonce.get(message.nonce);
-      if (known !== undefined) return { message: toMessage(known), fresh: false };
+      if (known !== undefined) return { message: toMessage(known), isNew: false };
       if (message.kind === 'person') noteHeard(statement);
-      this.#last += 1;
-      const row = rowOf(message, { seq: this.#last, sentAt: shownAt(this.#clock, this.#clock.now()) });
+      this.#lastSeq += 1;
+      const row = rowOf(message, { seq: this.#lastSeq, sentAt: shownAt(this.#clock, this.#clock.now()) });
       statement.insert.run(row);
-      return { message: toMessage(row), fresh: true };
+      return { message: toMessage(row), isNew: true };
     });
   }
 
@@ -84,50 +84,50 @@ export class Platform {
   /** Adds a receipt once; `null` if there is no such message. */
   async receipt(channel: ChannelId, id: string, receipt: Receipt): Promise<ChatMessage | null> {
     return this.#change(channel, id, ({ receipts, seq }) => {
-      const all = JSON.stringify([...new Set([...parseReceipts(receipts), receipt])]);
-      this.#statement.receipts.run({ receipts: all, seq });
+      const allReceipts = JSON.stringify([...new Set([...parseReceipts(receipts), receipt])]);
+      this.#statement.receipts.run({ receipts: allReceipts, seq });
     });
   }
 
   message(channel: ChannelId, id: string): ChatMessage | null {
-    return this.#one(() => this.#statement.one.get(channel, Number(id)));
+    return this.#readOne(() => this.#statement.bySeq.get(channel, Number(id)));
   }
 
   byNonce(nonce: string): ChatMessage | null {
-    return this.#one(() => this.#statement.byNonce.get(nonce));
+    return this.#readOne(() => this.#statement.byNonce.get(nonce));
   }
 
   /** Returns the newest `limit` messages with a seq below `before`, oldest first. Default: of all messages. */
   before(channel: ChannelId, limit: number, before = Number.MAX_SAFE_INTEGER): readonly ChatMessage[] {
-    return this.#all(() => this.#statement.before.all(channel, before, limit)).toReversed();
+    return this.#readAll(() => this.#statement.before.all(channel, before, limit)).toReversed();
   }
 
   /** Returns the oldest `limit` messages with a seq above `after`, oldest first. */
   after(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
-    return this.#all(() => this.#statement.after.all(channel, after, limit));
+    return this.#readAll(() => this.#statement.after.all(channel, after, limit));
   }
 
   /** Returns the newest `limit` messages of people with a seq above `after`, oldest first, without deleted messages. */
-  written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
-    return this.#all(() => this.#statement.written.all(channel, after, limit)).toReversed();
+  personMessages(channel: ChannelId, limit: number, after: number): readonly ChatMessage[] {
+    return this.#readAll(() => this.#statement.personMessages.all(channel, after, limit)).toReversed();
   }
 
   /** Channels with messages of people that are neither in the inbox nor deleted. */
-  unheard(): readonly ChannelId[] {
-    return this.#tables.read(() => this.#statement.unheard.all(heardUpTo(this.#statement)));
+  channelsToCatchUp(): readonly ChannelId[] {
+    return this.#tables.read(() => this.#statement.channelsToCatchUp.all(heardUpTo(this.#statement)));
   }
 
-  #one(find: () => Row | undefined): ChatMessage | null {
+  #readOne(find: () => Row | undefined): ChatMessage | null {
     const row = this.#tables.read(find);
     return row === undefined ? null : toMessage(row);
   }
 
-  #all(find: () => readonly Row[]): readonly ChatMessage[] {
+  #readAll(find: () => readonly Row[]): readonly ChatMessage[] {
     return this.#tables.read(find).map(toMessage);
   }
 
   #change(channel: ChannelId, id: string, write: (row: Row) => unknown): Promise<ChatMessage | null> {
-    const find = (): Row | undefined => this.#statement.one.get(channel, Number(id));
+    const find = (): Row | undefined => this.#statement.bySeq.get(channel, Number(id));
     return this.#tables.write(() => {
       const row = find();
       if (row === undefined) return null;
@@ -169,7 +169,7 @@ function prepare(db: Database) {
       `INSERT INTO conversation (${COLUMNS}, checksum)
        VALUES (${COLUMNS.replaceAll(/\w+/g, '@$&')}, ${checksum('conversation', 'all')})`,
     ),
-    one: db.prepare<[ChannelId, number], Row>('SELECT * FROM conversation WHERE channel = ? AND seq = ?'),
+    bySeq: db.prepare<[ChannelId, number], Row>('SELECT * FROM conversation WHERE channel = ? AND seq = ?'),
     byNonce: db.prepare<[string], Row>('SELECT * FROM conversation WHERE nonce = ?'),
     edit: update('text', 'edited'),
     remove: update('text', 'deleted'),
@@ -186,12 +186,12 @@ function prepare(db: Database) {
       `SELECT max(c.seq) AS last, min(iif(${IS_MISSING}, c.seq, NULL)) AS missing FROM (
          SELECT seq, deleted FROM conversation WHERE kind = 'person' AND seq > ? ORDER BY seq LIMIT 1000) AS c`,
     ),
-    unheard: db
+    channelsToCatchUp: db
       .prepare<[number], ChannelId>(
         `SELECT DISTINCT c.channel FROM conversation AS c WHERE c.kind = 'person' AND c.seq > ? AND ${IS_MISSING}`,
       )
       .pluck(),
-    written: db.prepare<[ChannelId, number, number], Row>(
+    personMessages: db.prepare<[ChannelId, number, number], Row>(
       `SELECT * FROM conversation WHERE channel = ? AND seq > ? AND kind = 'person' AND deleted = 0 ORDER BY seq DESC LIMIT ?`,
     ),
   };
@@ -199,9 +199,9 @@ function prepare(db: Database) {
 
 function rowOf(message: NewMessage, { seq, sentAt }: { readonly seq: number; readonly sentAt: number }): Row {
   const { channel, kind, speaker, text, epoch, replyTo, nonce } = message;
-  const who = { speaker_id: speaker.id, speaker_name: speaker.name, avatar: speaker.avatar };
-  const fresh = { sent_at: sentAt, edited: 0, deleted: 0, receipts: '[]' };
-  return { seq, channel, kind, ...who, text, epoch, ...fresh, reply_to: replyTo, nonce };
+  const speakerColumns = { speaker_id: speaker.id, speaker_name: speaker.name, avatar: speaker.avatar };
+  const initialColumns = { sent_at: sentAt, edited: 0, deleted: 0, receipts: '[]' };
+  return { seq, channel, kind, ...speakerColumns, text, epoch, ...initialColumns, reply_to: replyTo, nonce };
 }
 
 function toMessage(row: Row): ChatMessage {

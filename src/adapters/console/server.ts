@@ -64,7 +64,7 @@ export type Health = {
 };
 
 /** Sources of run events (`conch run watch` and other programs) and of tool calls (page, export). */
-export type RunsTold = {
+export type RunSources = {
   readonly events: EventSource;
   readonly audit: AuditSource;
   /** Called after an erasure: drops cached texts. */
@@ -99,7 +99,7 @@ type ServerParts = {
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
   readonly maintenance: (order: MaintenanceOrder) => Promise<Answer>;
-  readonly runs: () => RunsTold | null;
+  readonly runs: () => RunSources | null;
   readonly crew: NonNullable<FloorQueries['crew']>;
   readonly timers: Timers;
   readonly clock: Clock;
@@ -180,8 +180,8 @@ const PAGE_ROUTE: Route = { methods: ['GET', 'HEAD'], answer: (parts, exchange) 
 
 async function respond(parts: Running, exchange: Exchange): Promise<void> {
   harden(exchange.response);
-  const answered = await replyTo(parts, exchange);
-  if (answered !== null) reply(exchange.response, answered);
+  const answer = await replyTo(parts, exchange);
+  if (answer !== null) reply(exchange.response, answer);
 }
 
 function replyTo(parts: Running, exchange: Exchange): ReturnType<Handler> {
@@ -214,11 +214,9 @@ async function ctlReply(parts: Running, { request }: Exchange): Promise<Reply> {
   }
 }
 
-async function answerTo(asked: z.infer<typeof bodySchema>, parts: Running): Promise<Answer> {
-  if ('open' in asked) return { ok: true, text: parts.link() };
-  return 'maintenance' in asked
-    ? parts.maintenance(asked.maintenance)
-    : parts.command(asked.channel ?? null, asked.line);
+async function answerTo(body: z.infer<typeof bodySchema>, parts: Running): Promise<Answer> {
+  if ('open' in body) return { ok: true, text: parts.link() };
+  return 'maintenance' in body ? parts.maintenance(body.maintenance) : parts.command(body.channel ?? null, body.line);
 }
 
 function refused(status: number, text: string): Reply {
@@ -237,15 +235,19 @@ async function sessionReply({ access }: Running, { request }: Exchange): Promise
     return why === null ? { status: 200, body: 'This browser has access.\n' } : { status: 401, body: `${why}.\n` };
   }
   if (!isOwnPage(request)) return { status: 403, body: `${FOREIGN}.\n` };
-  const asked = keySchema.safeParse(jsonOrNull((await readBody(request, BODY_LIMIT)) ?? ''));
-  const session = asked.success ? access.exchange(asked.data.key) : null;
+  const parsed = keySchema.safeParse(jsonOrNull((await readBody(request, BODY_LIMIT)) ?? ''));
+  const session = parsed.success ? access.exchange(parsed.data.key) : null;
   if (session === null) return { status: 401, body: `${NO_ACCESS}.\n` };
-  const kept = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_SECONDS}`;
-  const headers = { 'Set-Cookie': `${cookieName(request)}=${session.cookie}; ${kept}` };
+  const cookieAttributes = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_SECONDS}`;
+  const headers = { 'Set-Cookie': `${cookieName(request)}=${session.cookie}; ${cookieAttributes}` };
   return { status: 200, body: { part: session.part }, headers };
 }
 
-type Reading = (exchange: Exchange & { readonly query: string }, runs: RunsTold, parts: Running) => ReturnType<Handler>;
+type Reading = (
+  exchange: Exchange & { readonly query: string },
+  runs: RunSources,
+  parts: Running,
+) => ReturnType<Handler>;
 
 /** Returns a handler that calls `read` for the page and for programs with the token, and refuses other callers. */
 function toReaders(read: Reading): Handler {
@@ -266,9 +268,9 @@ const crewQuerySchema = z.object({ channel: z.string().max(200), most: z.coerce.
 function crewReply({ access, crew, clock }: Running, { request }: Exchange): Reply {
   const why = reasonToRefuse(request, access);
   if (why !== null) return { status: 403, body: `${why}.\n` };
-  const asked = crewQuerySchema.safeParse(Object.fromEntries(new URLSearchParams(targetOf(request)?.query ?? '')));
-  if (!asked.success) return { status: 400, body: 'Expected a channel, and a number of tickets up to 500.\n' };
-  const { channel, most } = asked.data;
+  const parsed = crewQuerySchema.safeParse(Object.fromEntries(new URLSearchParams(targetOf(request)?.query ?? '')));
+  if (!parsed.success) return { status: 400, body: 'Expected a channel, and a number of tickets up to 500.\n' };
+  const { channel, most } = parsed.data;
   return { status: 200, body: { now: clock.now(), crew: crew(channel, most) } };
 }
 

@@ -44,7 +44,7 @@ export class Talk {
   readonly hub: Hub;
   readonly #parts: TalkParts;
   readonly #inbound: InboundQueue;
-  readonly #seen = new Map<ChannelId, ReadonlyMap<number, string>>();
+  readonly #lastWindows = new Map<ChannelId, ReadonlyMap<number, string>>();
 
   constructor(parts: TalkParts) {
     const { clock, log, queries } = parts;
@@ -66,13 +66,13 @@ export class Talk {
   welcome(socket: WebSocket): void {
     const { log, audits } = this.#parts;
     const { hub } = this;
-    const guarded = guardSocket(socket, (error) => log.error({ err: error }, 'what a page sent could not be taken'));
+    const guard = guardSocket(socket, (error) => log.error({ err: error }, 'what a page sent could not be taken'));
     const client = hub.join(socket);
     const listen = async (frame: RawData, isBinary: boolean): Promise<void> => {
       if (isBinary) return hub.send(client, { type: 'refused', key: null, text: 'Only text frames are read here.' });
-      await this.#hear(client, (frame as Buffer).toString('utf8'));
+      await this.#receive(client, (frame as Buffer).toString('utf8'));
     };
-    socket.on('message', guarded(listen));
+    socket.on('message', guard(listen));
     socket.on('error', (error) => log.debug({ err: error }, 'the connection of a page failed'));
     socket.on('close', () => {
       hub.leave(client);
@@ -96,7 +96,7 @@ export class Talk {
 
   async post(channel: ChannelId, { speaker, text, epoch, outboxId, asks }: OutgoingPost): Promise<string> {
     if (text.length > LONGEST_TEXT) throw refusal('post', channel, 'The text is too long for the console');
-    const { message, fresh } = await stored('post', channel, () =>
+    const { message, isNew } = await storeOrThrow('post', channel, () =>
       this.#parts.platform.add({
         channel,
         kind: speaker === null ? 'system' : 'agent',
@@ -107,7 +107,7 @@ export class Talk {
         nonce: outboxId,
       }),
     );
-    if (fresh) this.hub.message(channel, message);
+    if (isNew) this.hub.message(channel, message);
     return message.id;
   }
 
@@ -117,7 +117,7 @@ export class Talk {
     channel: ChannelId,
     write: (platform: Platform) => Promise<ChatMessage | null>,
   ): Promise<void> {
-    const changed = await stored(method, channel, () => write(this.#parts.platform));
+    const changed = await storeOrThrow(method, channel, () => write(this.#parts.platform));
     if (changed === null) throw refusal(method, channel, 'There is no such message');
     this.hub.changed(channel, changed);
   }
@@ -128,7 +128,7 @@ export class Talk {
    */
   readBack(channel: ChannelId, after: { readonly order: string } | null): History {
     const limit = after === null ? FIRST_CATCH_UP : CATCH_UP_LIMIT;
-    const found = this.#parts.platform.written(channel, limit + 1, Number(after?.order ?? 0));
+    const found = this.#parts.platform.personMessages(channel, limit + 1, Number(after?.order ?? 0));
     return {
       messages: found.slice(-limit).map((message) => this.#toHuman(channel, message)),
       changes: [],
@@ -136,7 +136,7 @@ export class Talk {
     };
   }
 
-  async #hear(client: Client, raw: string): Promise<void> {
+  async #receive(client: Client, raw: string): Promise<void> {
     const parsed = parseFrame(raw);
     if ('refused' in parsed) return this.hub.send(client, parsed.refused);
     const { frame } = parsed;
@@ -147,7 +147,7 @@ export class Talk {
       const isRefused = error instanceof Refused;
       if (!isRefused) this.#parts.log.error({ err: error, frame: frame.type }, 'a frame of the page failed');
       const text = isRefused ? error.message : failedText(error, 'Nothing was sent.');
-      this.hub.later(client, { type: 'refused', key, text });
+      this.hub.sendLater(client, { type: 'refused', key, text });
     }
   }
 
@@ -164,7 +164,7 @@ export class Talk {
       case 'command': {
         this.#isOwn(frame.channel);
         const answer = await intake.command(frame.channel, person, frame.line, frame.drawnFor);
-        return this.hub.later(client, { type: 'answer', key: frame.key, ...answer });
+        return this.hub.sendLater(client, { type: 'answer', key: frame.key, ...answer });
       }
       case 'history':
         return this.#history(client, frame);
@@ -177,15 +177,15 @@ export class Talk {
       case 'audit':
         return audits()?.open(client, frame.wanted);
       case 'audit-earlier':
-        return audits()?.earlier(client);
+        return audits()?.readEarlier(client);
     }
   }
 
   #open(client: Client, wanted: ChannelId | null): void {
     const { platform, person, queries, clock } = this.#parts;
     const known = this.hub.channels();
-    const past = known.some(({ id }) => id === wanted) ? null : this.#pastThread(wanted);
-    const channels = past === null ? known : [...known, past];
+    const pastThread = known.some(({ id }) => id === wanted) ? null : this.#pastThread(wanted);
+    const channels = pastThread === null ? known : [...known, pastThread];
     const chosen = channels.find(({ id }) => id === wanted) ?? channels[0] ?? null;
     const channel = chosen?.id ?? null;
     const isOwn = channel !== null && this.#hasMessages(channel);
@@ -212,7 +212,7 @@ export class Talk {
     if (!this.#inbound.hasRoom(channel)) {
       throw new Refused('Conch cannot keep up with this channel. Wait a moment, then send your message again.');
     }
-    const { message, fresh } = await platform.add({
+    const { message, isNew } = await platform.add({
       channel,
       kind: 'person',
       speaker: { id: person.id, name: person.name, avatar: null },
@@ -221,12 +221,12 @@ export class Talk {
       replyTo,
       nonce: key,
     });
-    if (fresh) {
+    if (isNew) {
       this.hub.message(channel, message);
       const human = this.#toHuman(channel, message);
       void this.#inbound.push(channel, () => intake.message(human));
     }
-    this.hub.later(client, { type: 'accepted', key, id: message.id });
+    this.hub.sendLater(client, { type: 'accepted', key, id: message.id });
   }
 
   /**
@@ -236,7 +236,7 @@ export class Talk {
   #amend(client: Client, frame: FrameOf<'edit' | 'delete'>): void {
     const { platform, intake } = this.#parts;
     const { channel, id, key } = frame;
-    const accept = (): void => this.hub.later(client, { type: 'accepted', key, id });
+    const accept = (): void => this.hub.sendLater(client, { type: 'accepted', key, id });
     this.#mustBeOwn(channel);
     const before = platform.message(channel, id);
     // A page may repeat a deletion whose answer was lost.
@@ -320,22 +320,22 @@ export class Talk {
     const { queries } = this.#parts;
     const avatars = new Map(queries.agents().map((agent) => [agent.id, agent.avatar]));
     const messages = queries.lines(channel, TAIL).map((line) => toMessage(line, avatars.get(line.author.id) ?? null));
-    if (!this.#seen.has(channel)) this.#remember(channel, messages);
+    if (!this.#lastWindows.has(channel)) this.#remember(channel, messages);
     return messages;
   }
 
   #remember(channel: ChannelId, messages: readonly ChatMessage[]): void {
-    this.#seen.set(channel, new Map(messages.map((message) => [message.seq, JSON.stringify(message)])));
+    this.#lastWindows.set(channel, new Map(messages.map((message) => [message.seq, JSON.stringify(message)])));
   }
 
   #refresh(channel: ChannelId): void {
     const isOther = this.#parts.queries.channels().some(({ id, adapter }) => id === channel && adapter !== 'console');
     if (!isOther) return;
-    const known = this.#seen.get(channel);
+    const previous = this.#lastWindows.get(channel);
     const messages = this.#window(channel);
     this.#remember(channel, messages);
     for (const message of messages) {
-      const before = known?.get(message.seq);
+      const before = previous?.get(message.seq);
       if (before === undefined) this.hub.message(channel, message);
       else if (before !== JSON.stringify(message)) this.hub.changed(channel, message);
     }
@@ -382,7 +382,7 @@ function clean(text: string): string {
 }
 
 /** Converts a failed write to a `ChatError` with the fault `limited`. */
-async function stored<T>(method: string, channel: ChannelId, write: () => Promise<T>): Promise<T> {
+async function storeOrThrow<T>(method: string, channel: ChannelId, write: () => Promise<T>): Promise<T> {
   try {
     return await write();
   } catch (error) {

@@ -56,7 +56,7 @@ export function cardOf(
   timeLeft: (endsAt: Instant) => string,
 ): Card {
   const { holder, condition } = view;
-  const endsAt = timed(view);
+  const endsAt = deadlineOf(view);
   const parts = [
     headline(view, nameOf),
     timeWords(view, timeLeft),
@@ -64,7 +64,7 @@ export function cardOf(
     whyResting(view, nameOf),
     nextWords(view, nameOf),
     heldWords(view),
-    asideWords(view, nameOf),
+    backgroundWords(view, nameOf),
     trustWords(view, nameOf),
   ];
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view, nameOf) };
@@ -77,12 +77,12 @@ function whyResting({ condition, obstacles }: FloorView, nameOf: (agent: AgentId
 }
 
 /** Returns the deadline to show; `null` for none. While a tool runs: none, because the time left would jump. */
-function timed({ holder }: FloorView): Instant | null {
+function deadlineOf({ holder }: FloorView): Instant | null {
   return holder === null || holder.working ? null : holder.deadlineAt;
 }
 
 function timeWords(view: FloorView, timeLeft: (endsAt: Instant) => string): string | null {
-  const endsAt = timed(view);
+  const endsAt = deadlineOf(view);
   if (endsAt !== null) return timeLeft(endsAt);
   return view.holder?.working === true ? 'at work' : null;
 }
@@ -118,13 +118,13 @@ function heldWords({ held }: FloorView): string | null {
   return `${held.length} ${held.length === 1 ? 'message' : 'messages'} held`;
 }
 
-function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
-  if (asides.length === 0) return null;
-  const named = asides.map(
+function backgroundWords({ asides: runs = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
+  if (runs.length === 0) return null;
+  const entries = runs.map(
     ({ agent, question, failed }) =>
       `${nameOf(agent)}${failed === true ? ' failed' : question === undefined ? '' : ` waits (${question.question})`}`,
   );
-  return `🏃 background: ${named.join(', ')}`;
+  return `🏃 background: ${entries.join(', ')}`;
 }
 
 function trustWords({ trust = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
@@ -145,24 +145,24 @@ const NO_KEY = '-';
 export const MOST_BUTTONS = 24;
 
 function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {
-  const { holder, asides = [] } = view;
-  const button = drawnWith(forFloor(view));
+  const { holder, asides: runs = [] } = view;
+  const button = buttonFor(forFloor(view));
   const floor = [
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
     canResume(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
-  const answers = fitting(shownOn(view).map(answersTo), MOST_BUTTONS - floor.length);
-  const untrusted = (view.trust ?? []).filter(({ shown }) => shown);
-  const trust = fitting(
-    untrusted.map((question) => trustButtons(question, nameOf(question.agent), view.store)),
+  const answers = fitGroups(shownQuestions(view).map(answerButtons), MOST_BUTTONS - floor.length);
+  const trustQuestions = (view.trust ?? []).filter(({ shown }) => shown);
+  const trust = fitGroups(
+    trustQuestions.map((question) => trustButtons(question, nameOf(question.agent), view.store)),
     MOST_BUTTONS - floor.length - answers.length,
   );
-  const stops = asides.map((aside) => stopOf(aside, view.store, nameOf));
+  const stops = runs.map((run) => stopOf(run, view.store, nameOf));
   const room = MOST_BUTTONS - floor.length - answers.length - trust.length;
-  return [...answers, ...trust, ...floor, ...fitting(stops, room)];
+  return [...answers, ...trust, ...floor, ...fitGroups(stops, room)];
 }
 
-function drawnWith(drawnFor: string, suffix = '') {
+function buttonFor(drawnFor: string, suffix = '') {
   return (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => {
     return { label: `${label}${suffix}`, line, drawnFor, style };
   };
@@ -223,9 +223,9 @@ export function noticeButtons(
 /** Returns the buttons with which people decide a review that waits for people. */
 export function reviewButtons(
   store: string,
-  asked: Pick<AnnouncementOf<'reviewAsks'>, 'id' | 'iteration'>,
+  review: Pick<AnnouncementOf<'reviewAsks'>, 'id' | 'iteration'>,
 ): readonly PostButton[] {
-  const drawnFor = forTurn(store, reviewQuestion(asked));
+  const drawnFor = forTurn(store, reviewQuestion(review));
   return [
     { label: 'Accept the work', line: '/review accept', drawnFor, style: 'good' },
     { label: 'Reviewer is right', line: '/review uphold', drawnFor, style: 'plain' },
@@ -238,55 +238,58 @@ export function reviewButtons(
  * Returns the buttons of the groups that fit, in order: at most `room` buttons in total. Leaves out each group that
  * does not fit whole.
  */
-export function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
-  const all: CardButton[] = [];
-  for (const group of groups) if (all.length + group.length <= room) all.push(...group);
-  return all;
+export function fitGroups(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
+  const fitted: CardButton[] = [];
+  for (const group of groups) if (fitted.length + group.length <= room) fitted.push(...group);
+  return fitted;
 }
 
-function shownOn(view: FloorView): readonly FloorQuestion[] {
+function shownQuestions(view: FloorView): readonly FloorQuestion[] {
   return requestsOn(view).filter(({ question }) => question.shown);
 }
 
 /**
  * Returns the buttons of an agent's question or request. The labels for a background run include the question's number.
  */
-export function answersTo({ agent, isBackground, question: asked }: FloorQuestion): readonly CardButton[] {
-  const { question, key = NO_KEY, always, pause, about } = asked;
-  const whose = isBackground ? ` ${agent}+` : '';
-  const button = drawnWith(forQuestion(key), isBackground ? ` (${question})` : '');
+export function answerButtons({ agent, isBackground, question: request }: FloorQuestion): readonly CardButton[] {
+  const { question, key = NO_KEY, always, pause, about } = request;
+  const runWord = isBackground ? ` ${agent}+` : '';
+  const button = buttonFor(forQuestion(key), isBackground ? ` (${question})` : '');
   if (pause !== undefined) {
     return [
       button('Continue', `/allow ${question}`, 'good'),
-      button('Complete', `/run complete${whose}`),
+      button('Complete', `/run complete${runWord}`),
       button('Abort', `/reject ${question}`, 'danger'),
     ];
   }
-  const of = (always ?? []).map(({ words }, index) => ({ words, line: `/allow ${question} always ${index + 1}` }));
-  const no = `/reject ${question}`;
-  const status = isBackground ? `/run status${whose}` : '/floor status';
-  const because: CardButton = { ...button('Deny with reason…', no), opens: { what: 'reason' } };
-  const whole: CardButton = { ...button('Whole input', status), opens: { what: 'input' } };
+  const rules = (always ?? []).map(({ words }, index) => ({ words, line: `/allow ${question} always ${index + 1}` }));
+  const denyLine = `/reject ${question}`;
+  const status = isBackground ? `/run status${runWord}` : '/floor status';
+  const denyWithReason: CardButton = { ...button('Deny with reason…', denyLine), opens: { what: 'reason' } };
+  const wholeInput: CardButton = { ...button('Whole input', status), opens: { what: 'input' } };
   if (about?.answer !== undefined) {
     const { form } = about;
     const [accept, decline] = about.danger === true ? (['danger', 'good'] as const) : (['good', 'danger'] as const);
-    const answer: CardButton =
+    const answerButton: CardButton =
       form === undefined
         ? button('Done', `/answer ${question} ${about.answer}`, accept)
         : { ...button('Answer…', `/answer ${question}`, accept), opens: { what: 'form', of: form } };
-    const declined = button('Decline', no, decline);
-    return about.danger === true ? [declined, whole, answer] : [answer, declined, whole];
+    const declineButton = button('Decline', denyLine, decline);
+    return about.danger === true
+      ? [declineButton, wholeInput, answerButton]
+      : [answerButton, declineButton, wholeInput];
   }
-  const once = `/allow ${question}`;
-  if (about?.danger === true) return [button('Deny', no, 'good'), because, whole, button('Allow once', once, 'danger')];
+  const allowLine = `/allow ${question}`;
+  if (about?.danger === true)
+    return [button('Deny', denyLine, 'good'), denyWithReason, wholeInput, button('Allow once', allowLine, 'danger')];
   return [
-    button('Allow once', once, 'good'),
-    ...(of.length === 0
+    button('Allow once', allowLine, 'good'),
+    ...(rules.length === 0
       ? []
-      : [{ ...button('Always…', `/allow ${question} always`), opens: { what: 'rules', of } } as const]),
-    button('Deny', no, 'danger'),
-    because,
-    whole,
+      : [{ ...button('Always…', `/allow ${question} always`), opens: { what: 'rules', of: rules } } as const]),
+    button('Deny', denyLine, 'danger'),
+    denyWithReason,
+    wholeInput,
   ];
 }
 
@@ -304,12 +307,12 @@ export type OpenedQuestion = {
 export function openingButton(
   view: FloorView,
   pressed: Pick<CardButton, 'line' | 'drawnFor'> & { readonly opens: ButtonOpens['what'] },
-): { readonly asked: FloorQuestion; readonly opens: ButtonOpens } | null {
-  for (const asked of shownOn(view)) {
+): { readonly request: FloorQuestion; readonly opens: ButtonOpens } | null {
+  for (const request of shownQuestions(view)) {
     const isPressed = ({ line, drawnFor, opens }: CardButton): boolean =>
       line === pressed.line && drawnFor === pressed.drawnFor && opens?.what === pressed.opens;
-    const opens = answersTo(asked).find(isPressed)?.opens;
-    if (opens !== undefined) return { asked, opens };
+    const opens = answerButtons(request).find(isPressed)?.opens;
+    if (opens !== undefined) return { request, opens };
   }
   return null;
 }
@@ -317,13 +320,13 @@ export function openingButton(
 /** Returns what a pressed `rules` or `input` button shows. Returns `null` when no open question has that button. */
 export function questionOpened(...button: Parameters<typeof openingButton>): OpenedQuestion | null {
   const found = openingButton(...button);
-  return found === null ? null : openedBy(found.opens, found.asked);
+  return found === null ? null : openedBy(found.opens, found.request);
 }
 
 /** Returns the label of the field that "Deny with reason…" opens. It says whether the agent reads the reason. */
-export function reasonAsked(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'drawnFor'>): string {
+export function reasonFieldLabel(view: FloorView | null, pressed: Pick<CardButton, 'line' | 'drawnFor'>): string {
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'reason' });
-  return reasonLabel(found?.asked.question ?? null);
+  return reasonLabel(found?.request.question ?? null);
 }
 
 function openedBy(

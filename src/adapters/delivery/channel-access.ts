@@ -51,7 +51,7 @@ export class ChannelAccess {
   readonly #closed = new Map<ChannelId, Closed>();
   readonly #refusals = new Map<ChannelId, number>();
   readonly #checks = new Map<ChannelId, Check>();
-  readonly #awaited = new Set<ChannelId>();
+  readonly #pendingChecks = new Set<ChannelId>();
 
   constructor(ports: ChannelAccessPorts) {
     this.#ports = ports;
@@ -65,7 +65,7 @@ export class ChannelAccess {
    * Called when a call to the platform for the channel failed. Checks the channel if the error says that it is closed,
    * and if the channel is not marked as closed yet.
    */
-  failed(channel: ChannelId, error: unknown): void {
+  callFailed(channel: ChannelId, error: unknown): void {
     const why = this.#ports.whyClosed(error);
     if (why === null || this.#closed.has(channel)) return;
     this.#refusals.set(channel, (this.#refusals.get(channel) ?? 0) + 1);
@@ -73,7 +73,7 @@ export class ChannelAccess {
   }
 
   /** Called when a post to the channel succeeded after a failed call. Opens a closed channel. */
-  written(channel: ChannelId): void {
+  postSucceeded(channel: ChannelId): void {
     this.#refusals.delete(channel);
     if (this.#closed.has(channel)) this.open(channel);
   }
@@ -111,32 +111,32 @@ export class ChannelAccess {
   async #ask(channel: ChannelId, causes: Readonly<Causes>): Promise<void> {
     const { ask, whyClosed, reopened, log } = this.#ports;
     try {
-      const found = await ask(channel);
-      if (found !== null) return this.close(channel, found);
+      const reason = await ask(channel);
+      if (reason !== null) return this.close(channel, reason);
       const { refusal } = causes;
       if (refusal === undefined) return this.open(channel);
       log.warn({ channel, why: refusal }, 'the channel refused a message, though it is open');
       if ((this.#refusals.get(channel) ?? 0) >= REFUSALS_TO_CLOSE) return this.close(channel, refusal, true);
       reopened(channel);
     } catch (error) {
-      const found = whyClosed(error) ?? causes.reported ?? null;
+      const reason = whyClosed(error) ?? causes.reported ?? null;
       const level = this.isClosed(channel) ? 'debug' : 'warn';
       log[level]({ channel, why: reasonOf(error) }, 'a channel could not be checked');
-      if (found !== null) this.close(channel, found);
+      if (reason !== null) this.close(channel, reason);
     }
   }
 
   #askLater(channel: ChannelId, checks: number): void {
-    if (this.#awaited.has(channel)) return;
-    this.#awaited.add(channel);
+    if (this.#pendingChecks.has(channel)) return;
+    this.#pendingChecks.add(channel);
     const again = async (): Promise<void> => {
       await delay(ASK_AGAIN_MS, this.#ports);
-      this.#awaited.delete(channel);
+      this.#pendingChecks.delete(channel);
       const closed = this.#closed.get(channel);
       if (closed === undefined) return;
       if (!closed.isByRefusals || checks >= CHECKS_TO_TRIAL) await this.check(channel);
       if (this.#closed.has(channel)) this.#askLater(channel, checks + 1);
     };
-    again().catch(() => this.#awaited.delete(channel));
+    again().catch(() => this.#pendingChecks.delete(channel));
   }
 }

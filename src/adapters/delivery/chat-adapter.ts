@@ -36,7 +36,7 @@ export type OpenPlatform = {
   /** Stops listening. Drops incoming events that are not stored yet. */
   disconnect(): Promise<void>;
   readonly readHistory: ChatAdapter['catchUp'];
-  readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
+  readonly access: Pick<ChannelAccess, 'callFailed' | 'postSucceeded'>;
   readonly link: (channel: ChannelId, message: string) => string | null;
   /** Opens the thread under a message of Conch, or finds the existing one. Resolves with the thread's id. */
   readonly threadUnder: (message: MessageRef, name: string) => Promise<ChannelId>;
@@ -64,25 +64,25 @@ const CONNECTING_MS = 1_000;
  * as `unreachable`, and drafts and cards are dropped.
  */
 export function createChatAdapter(options: PlatformOptions): ChatAdapter {
-  const ending = new AbortController();
+  const stopping = new AbortController();
   const state: State = { platform: null, failing: new Set() };
-  const { call, connected } = platformCalls(options, state);
+  const { call, requirePlatform } = platformCalls(options, state);
   return {
     name: options.name,
     capabilities: options.capabilities,
     link: (channel, message) => state.platform?.link(channel, message) ?? null,
     async start(intake, queries) {
       try {
-        const opened = await options.open({ intake, queries, signal: ending.signal });
-        if (ending.signal.aborted) return;
-        state.platform = opened;
-        await opened.connect();
+        const platform = await options.open({ intake, queries, signal: stopping.signal });
+        if (stopping.signal.aborted) return;
+        state.platform = platform;
+        await platform.connect();
       } catch (error) {
-        if (!ending.signal.aborted) throw error;
+        if (!stopping.signal.aborted) throw error;
       }
     },
     async stop() {
-      ending.abort();
+      stopping.abort();
       const { platform } = state;
       state.platform = null;
       await platform?.disconnect();
@@ -92,7 +92,7 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
     find: (channel, post) => call('find', channel, ({ sender }) => sender.find(channel, post)),
     edit: (channel, id, text) => call('edit', channel, ({ sender }) => sender.edit(channel, id, text)),
     receipt: async (channel, message, receipt) =>
-      connected('receipt', channel).sender.receipt(channel, message, receipt),
+      requirePlatform('receipt', channel).sender.receipt(channel, message, receipt),
     draft: (channel, speaker, epoch, text) => state.platform?.sender.draft(channel, speaker, epoch, text),
     card: (channel, view) => state.platform?.sender.card(channel, view),
     openThread: (channel, name, key) =>
@@ -102,9 +102,9 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
         return { id: await threadUnder({ channel, id }, name), parent: channel, name };
       }),
     catchUp: (channel, after, mark) =>
-      call('catchUp', channel, async (here) => {
-        const history = await here.readHistory(channel, after, mark);
-        await here.sender.tidy(channel);
+      call('catchUp', channel, async (platform) => {
+        const history = await platform.readHistory(channel, after, mark);
+        await platform.sender.tidy(channel);
         return history;
       }),
   };
@@ -116,24 +116,28 @@ type State = {
 };
 
 function platformCalls({ title }: PlatformOptions, state: State) {
-  const connected = (method: string, channel: ChannelId): OpenPlatform => {
+  const requirePlatform = (method: string, channel: ChannelId): OpenPlatform => {
     if (state.platform !== null) return state.platform;
     const where = { method, channel, fault: 'unreachable', retryAfterMs: CONNECTING_MS } as const;
     throw new ChatError(`${title} is not connected yet`, where);
   };
-  const call = async <T>(method: string, channel: ChannelId, work: (here: OpenPlatform) => Promise<T>): Promise<T> => {
-    const here = connected(method, channel);
+  const call = async <T>(
+    method: string,
+    channel: ChannelId,
+    work: (platform: OpenPlatform) => Promise<T>,
+  ): Promise<T> => {
+    const platform = requirePlatform(method, channel);
     try {
-      const done = await work(here);
-      if (method === 'post' && state.failing.delete(channel)) here.access.written(channel);
-      return done;
+      const result = await work(platform);
+      if (method === 'post' && state.failing.delete(channel)) platform.access.postSucceeded(channel);
+      return result;
     } catch (error) {
       state.failing.add(channel);
-      here.access.failed(channel, error);
+      platform.access.callFailed(channel, error);
       throw error;
     }
   };
-  return { connected, call };
+  return { requirePlatform, call };
 }
 
 type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memory'> & {
@@ -144,28 +148,28 @@ type MessageSenderPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log' | 'memor
 
 /** Creates the sender of one platform's messages. Posts of one channel are sent one after another. */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
-  const { lanes, posts, drafts, cards, stale, rates } = assemble(ports);
+  const { queue, posts, drafts, cards, staleMessages, rates } = assemble(ports);
   const { streaming, cards: hasCards } = ports.settings;
-  const show = createReceipts(ports);
-  const inTurn = async <T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> => {
-    let standing: T | null = null;
+  const showReceipt = createReceipts(ports);
+  const runInOrder = async <T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> => {
+    let message: T | null = null;
     try {
-      standing = await lanes.run(channel, work);
-      if (standing?.channel === channel) cards.countBelow(channel);
-      return standing;
+      message = await queue.run(channel, work);
+      if (message?.channel === channel) cards.countBelow(channel);
+      return message;
     } finally {
-      cards.resume(channel, { isWritable: standing !== null });
+      cards.resume(channel, { isWritable: message !== null });
     }
   };
   return {
-    post: async (channel, post) => (await inTurn(channel, () => posts.publish(channel, post))).id,
-    find: async (channel, post) => (await inTurn(channel, () => posts.find(channel, post)))?.id ?? null,
+    post: async (channel, post) => (await runInOrder(channel, () => posts.publish(channel, post))).id,
+    find: async (channel, post) => (await runInOrder(channel, () => posts.find(channel, post)))?.id ?? null,
     async edit(channel, id, text) {
       const content: Content = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null };
-      const edited = lanes.run(channel, () => rates.change({ channel, id }, content));
+      const edited = queue.run(channel, () => rates.change({ channel, id }, content));
       return await edited.finally(() => cards.resume(channel, { isWritable: false }));
     },
-    receipt: (channel, id, receipt) => show({ channel, id }, receipt),
+    receipt: (channel, id, receipt) => showReceipt({ channel, id }, receipt),
     draft(channel, speaker, epoch, text) {
       if (streaming) drafts.show(channel, speaker, epoch, text);
     },
@@ -173,11 +177,11 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
       if (hasCards) cards.draw(channel, view);
       ports.client.status?.(channel, view);
     },
-    tidy: (channel) => stale.tidy(channel),
-    seen: (channel) => cards.countBelow(channel),
+    tidy: (channel) => staleMessages.tidy(channel),
+    countBelow: (channel) => cards.countBelow(channel),
     reopened: (channel) => cards.resume(channel, { isWritable: true }),
     async stop() {
-      stale.stop();
+      staleMessages.stop();
       rates.stop();
       await Promise.all([drafts.stop(), cards.stop(), ports.client.stop?.()]);
     },
@@ -186,15 +190,15 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
 
 function assemble(ports: MessageSenderPorts) {
   const rates = new RateLimits(ports);
-  const requestSearch = (channel: ChannelId): void => stale.requestSearch(channel);
+  const requestSearch = (channel: ChannelId): void => staleMessages.requestSearch(channel);
   const drafts = new Drafts({ ...ports, rates, requestSearch });
   const nameOf = (agent: string): string => ports.queries.agents().find(({ id }) => id === agent)?.name ?? agent;
-  const lanes = new KeyedQueue<ChannelId>();
-  const isPosting = (channel: ChannelId): boolean => lanes.unfinished(channel) > 0 || posts.isSending(channel);
+  const queue = new KeyedQueue<ChannelId>();
+  const isPosting = (channel: ChannelId): boolean => queue.unfinished(channel) > 0 || posts.isSending(channel);
   const cards = new FloorCards({ ...ports, rates, nameOf, requestSearch, isPosting });
-  const stale = new StaleMessages({ ...ports, rates, drafts, cards });
-  const posts = new Posts({ ...ports, rates, drafts, begins: (thread) => stale.begin(thread) });
-  return { lanes, rates, drafts, cards, stale, posts };
+  const staleMessages = new StaleMessages({ ...ports, rates, drafts, cards });
+  const posts = new Posts({ ...ports, rates, drafts, beginThread: (thread) => staleMessages.begin(thread) });
+  return { queue, rates, drafts, cards, staleMessages, posts };
 }
 
 /** Returns the adapter of a channel, or `null` when none serves it. */
@@ -218,7 +222,7 @@ type OutboxSenderPorts = {
   /** Redacts secrets. */
   readonly clean: (text: string) => string;
   /** Called when a text may be in the channel twice, or not at all, because the history cannot be read. */
-  readonly doubtful: (row: OutboxRow, done: 'posted again' | 'dropped', why: string) => void;
+  readonly reportDoubtfulPost: (row: OutboxRow, done: 'posted again' | 'dropped', why: string) => void;
 };
 
 /** How often a post of unknown outcome is searched for in the channel before it is sent again. */
@@ -275,7 +279,7 @@ class OutboxSender {
       if (!isRetried(error)) return settlementOf(error, row, now());
       const { count, since } = this.#refusals.get(row.id) ?? { count: 0, since: now() };
       this.#refusals.set(row.id, { count: count + 1, since });
-      if (now() - since < KEPT_MS) return { state: 'retry', notBefore: now() + deliveryBackoffMs(count + 1) };
+      if (now() - since < RETRY_FOR_MS) return { state: 'retry', notBefore: now() + deliveryBackoffMs(count + 1) };
       return { state: 'failed', why: error.message };
     }
   }
@@ -300,9 +304,9 @@ class OutboxSender {
       const found = await searchFor(adapter, post, channel);
       if ('unreadable' in found) return this.#postBlindly(row, post, { adapter, why: found.unreadable });
       if (found.id !== null) return { state: 'confirmed', platformId: found.id };
-      const scanned = (this.#scans.get(row.id) ?? 0) + 1;
-      this.#scans.set(row.id, scanned);
-      if (scanned < SCANS) return { state: 'uncertain', notBefore: now() + SCAN_GAP_MS };
+      const scanCount = (this.#scans.get(row.id) ?? 0) + 1;
+      this.#scans.set(row.id, scanCount);
+      if (scanCount < SCANS) return { state: 'uncertain', notBefore: now() + SCAN_GAP_MS };
       this.#scans.delete(row.id);
     }
     return { state: 'confirmed', platformId: await adapter.post(channel, post) };
@@ -313,12 +317,12 @@ class OutboxSender {
     post: OutgoingPost,
     { adapter, why }: { readonly adapter: ChatAdapter; readonly why: string },
   ): Promise<Settlement> {
-    const { doubtful } = this.#ports;
+    const { reportDoubtfulPost } = this.#ports;
     if (post.speaker === null) {
-      doubtful(row, 'dropped', why);
+      reportDoubtfulPost(row, 'dropped', why);
       return { state: 'failed', why: `it may have been posted, and the history cannot be read: ${why}` };
     }
-    doubtful(row, 'posted again', why);
+    reportDoubtfulPost(row, 'posted again', why);
     const platformId = await adapter.post(row.channel, { ...post, text: `${post.text}${DOUBT}` });
     return { state: 'confirmed', platformId };
   }
@@ -327,7 +331,7 @@ class OutboxSender {
 type Refusals = { readonly count: number; readonly since: Instant };
 
 /** How long this process retries an outbox row whose refusal can be temporary, in milliseconds: 24 hours. */
-const KEPT_MS = 86_400_000;
+const RETRY_FOR_MS = 86_400_000;
 /** A text that was refused this many times, for about 15 s, gets a mark that it is late. */
 const LATE_AFTER = 5;
 
@@ -365,9 +369,9 @@ function endsQuestion({ effect }: OutboxRow): boolean {
 
 const PART_OVER = 'Part of the question above, which is closed.';
 
-type Found = { readonly id: string | null } | { readonly unreadable: string };
+type SearchResult = { readonly id: string | null } | { readonly unreadable: string };
 
-async function searchFor(adapter: ChatAdapter, post: OutgoingPost, channel: ChannelId): Promise<Found> {
+async function searchFor(adapter: ChatAdapter, post: OutgoingPost, channel: ChannelId): Promise<SearchResult> {
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
@@ -398,14 +402,14 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
 }
 
 function settlementOf(error: ChatError, row: OutboxRow, now: Instant): Settlement {
-  const later = now + (error.retryAfterMs ?? deliveryBackoffMs(row.attempts + 1));
+  const retryAt = now + (error.retryAfterMs ?? deliveryBackoffMs(row.attempts + 1));
   switch (error.fault) {
     case 'refused':
       return { state: 'failed', why: error.message };
     case 'limited':
     case 'unreachable':
-      return { state: 'retry', notBefore: later };
+      return { state: 'retry', notBefore: retryAt };
     case 'unclear':
-      return { state: 'uncertain', notBefore: later };
+      return { state: 'uncertain', notBefore: retryAt };
   }
 }

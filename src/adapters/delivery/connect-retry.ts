@@ -23,9 +23,9 @@ export function createConnectRetry(platform: string, ports: ConnectPorts) {
     retry(work, CONNECT_RETRY, {
       ...ports,
       judge({ error }) {
-        const judged = error instanceof AdapterError ? error : judge(error);
-        if (judged instanceof Error) throw judged;
-        return { notBeforeMs: judged };
+        const verdict = error instanceof AdapterError ? error : judge(error);
+        if (verdict instanceof Error) throw verdict;
+        return { notBeforeMs: verdict };
       },
       waiting({ error, failures, waitMs }) {
         const level = failures < 4 ? 'warn' : 'error';
@@ -48,7 +48,7 @@ export function reasonOf(error: unknown): string {
 }
 
 /** Error codes which prove that no request was sent. */
-const NOT_SENT =
+const UNSENT_CODES =
   /^(?:ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|UND_ERR_CONNECT_TIMEOUT|\w*CERT\w*|UNABLE_TO_\w+)$/;
 const DEPTH = 5;
 
@@ -58,7 +58,7 @@ const DEPTH = 5;
  */
 export function networkFailure(error: unknown): { readonly code: string; readonly isUnsent: boolean } | null {
   const codes = networkCodes(error);
-  const unsent = codes.find((each) => NOT_SENT.test(each));
+  const unsent = codes.find((each) => UNSENT_CODES.test(each));
   const code = unsent ?? codes[0];
   return code === undefined ? null : { code, isUnsent: unsent !== undefined };
 }

@@ -31,21 +31,25 @@ const PROPOSED_SHOWN = 3;
 export function crewCard(crew: CrewView, channel: ChannelId): CrewCard | null {
   const { workers, running, store } = crew;
   const isThread = channel !== crew.channel;
-  const shown = workers.filter(({ ticket }) => (isThread ? ticket?.thread === channel : ticket !== null));
-  if (isThread && shown.length === 0) return null;
-  const asking = shown.filter(({ asksPeople }) => asksPeople);
-  const drawnAll = (buttons: readonly CrewButton[], suffix: string) =>
-    buttons.map((button) => drawn(button, store, suffix));
-  const groups = (isThread ? shown : asking).map(({ name, buttons }) =>
-    drawnAll(buttons, isThread ? '' : ` (${name})`),
+  const shownWorkers = workers.filter(({ ticket }) => (isThread ? ticket?.thread === channel : ticket !== null));
+  if (isThread && shownWorkers.length === 0) return null;
+  const askingWorkers = shownWorkers.filter(({ asksPeople }) => asksPeople);
+  const toCardButtons = (buttons: readonly CrewButton[], suffix: string) =>
+    buttons.map((button) => toCardButton(button, store, suffix));
+  const groups = (isThread ? shownWorkers : askingWorkers).map(({ name, buttons }) =>
+    toCardButtons(buttons, isThread ? '' : ` (${name})`),
   );
   const proposed = isThread ? [] : proposedTickets(crew);
-  groups.push(...proposed.map(({ buttons = [] }) => drawnAll(buttons, '')));
+  groups.push(...proposed.map(({ buttons = [] }) => toCardButtons(buttons, '')));
   return {
-    text: fitting([...(isThread ? [] : headLines(crew)), ...shown.map(workerLine), ...proposed.map(proposedLine)]),
-    buttons: isThread ? groups : [...groups, drawnAll(crew.buttons, ' crew')],
-    asks: asking.map(({ name, since }) => `${name}.${since}`),
-    isBusy: running || shown.length > 0,
+    text: fitLines([
+      ...(isThread ? [] : headLines(crew)),
+      ...shownWorkers.map(workerLine),
+      ...proposed.map(proposedLine),
+    ]),
+    buttons: isThread ? groups : [...groups, toCardButtons(crew.buttons, ' crew')],
+    asks: askingWorkers.map(({ name, since }) => `${name}.${since}`),
+    isBusy: running || shownWorkers.length > 0,
   };
 }
 
@@ -57,21 +61,21 @@ function proposedLine({ id, words }: TicketView): string {
   return `✎ ${id} is proposed: ${words}`;
 }
 
-function drawn({ label, line, style, mark }: CrewButton, store: string, suffix: string): CardButton {
+function toCardButton({ label, line, style, mark }: CrewButton, store: string, suffix: string): CardButton {
   return { label: `${label}${suffix}`, line, style, drawnFor: forTurn(store, mark) };
 }
 
 function headLines({ id, running, paused, workers, merges, costMicros, problems }: CrewView): readonly string[] {
-  const busy = workers.filter(({ ticket }) => ticket !== null).length;
-  const asking = workers.filter(({ asksPeople }) => asksPeople).length;
+  const busyCount = workers.filter(({ ticket }) => ticket !== null).length;
+  const askingCount = workers.filter(({ asksPeople }) => asksPeople).length;
   const state = !running
     ? 'stopped'
     : paused === null
       ? 'works'
       : `waits until ${utcTime(paused.until)}: ${paused.why}`;
-  const waits = asking === 0 ? '' : ` · ✋ ${counted(asking, 'worker')} waiting for people`;
+  const waits = askingCount === 0 ? '' : ` · ✋ ${counted(askingCount, 'worker')} waiting for people`;
   return [
-    `👷 crew ${id} ${state} · ${busy} of ${counted(workers.length, 'worker')} at work · ${merges.merged} merged · ${dollars(costMicros)}${waits}`,
+    `👷 crew ${id} ${state} · ${busyCount} of ${counted(workers.length, 'worker')} at work · ${merges.merged} merged · ${dollars(costMicros)}${waits}`,
     ...problems.map((words) => `⚠ ${words}`),
   ];
 }
@@ -82,14 +86,14 @@ function workerLine({ name, symbol, ticket, steps, maxSteps, waits, since, asksP
   return `${head} · step ${steps} of ${maxSteps}${waits === '' ? '' : ` · ${waits}`}`;
 }
 
-function fitting(lines: readonly string[]): string {
-  const kept: string[] = [];
+function fitLines(lines: readonly string[]): string {
+  const shownLines: string[] = [];
   let length = 0;
   for (const line of lines.map((each) => excerpt(each, LONGEST_LINE))) {
     length += line.length + 1;
     if (length > LONGEST) break;
-    kept.push(line);
+    shownLines.push(line);
   }
-  const more = lines.length - kept.length;
-  return [...kept, ...(more > 0 ? [`… and ${more} more: /crew ps`] : [])].join('\n');
+  const more = lines.length - shownLines.length;
+  return [...shownLines, ...(more > 0 ? [`… and ${more} more: /crew ps`] : [])].join('\n');
 }

@@ -7,7 +7,7 @@ import { reviewLine } from '../../turns/text/announcement-values.ts';
 import type { FloorView, ReviewView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Memory } from '../port.ts';
-import { MOST_BUTTONS, cardOf, fitting } from './card.ts';
+import { MOST_BUTTONS, cardOf, fitGroups } from './card.ts';
 import { crewCard } from './crew-card.ts';
 import type { CrewCard } from './crew-card.ts';
 import { isAfter } from './message-client.ts';
@@ -71,15 +71,15 @@ type State = {
   ids: readonly MessageId[];
   view: FloorView | null;
   /** When the last holder lost the floor; `-Infinity` when no view showed that. */
-  freeAt: Instant;
+  floorFreedAt: Instant;
   crewAsks: readonly string[];
   /**
    * True when one of these happened since the state was created: an exchange was open, there was a background run, a
    * crew ran or had tickets in work, or an agent's folder was untrusted.
    */
   hasBegun: boolean;
-  shown: Drawing | null;
-  below: number;
+  lastDrawing: Drawing | null;
+  messagesBelow: number;
   /** True when the card must be posted again at the end of the channel. */
   isMoving: boolean;
   /** True when a card of unknown id may be in the channel. */
@@ -108,15 +108,15 @@ export class FloorCards {
   /** Called when the floor or its crew changed. Draws the card as soon as the waits between edits and posts allow. */
   draw(channel: ChannelId, view: FloorView): void {
     const state = this.#stateOf(channel);
-    const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
-    const rests = view.condition === 'resting' && (state.view?.condition ?? 'resting') !== 'resting';
+    const isBeginning = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
+    const isEnding = view.condition === 'resting' && (state.view?.condition ?? 'resting') !== 'resting';
     const before = questionsOf(state.view);
     const after = questionsOf(view);
-    const asks = after.some((question) => !before.includes(question));
+    const hasNewQuestion = after.some((question) => !before.includes(question));
     const isOver = before.some((question) => !after.includes(question));
-    if ((begins || rests || asks) && state.below > 0) state.isMoving = true;
+    if ((isBeginning || isEnding || hasNewQuestion) && state.messagesBelow > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
-      state.freeAt = this.#ports.clock.now();
+      state.floorFreedAt = this.#ports.clock.now();
     state.view = view;
     state.hasBegun ||= view.condition === 'open' || view.asides !== undefined || view.trust !== undefined;
     // Removes the buttons of a closed question without the wait between two edits.
@@ -131,8 +131,8 @@ export class FloorCards {
    */
   countBelow(channel: ChannelId): void {
     const state = this.#stateOf(channel);
-    state.below += 1;
-    if (state.below <= MOST_BELOW || state.view === null) return;
+    state.messagesBelow += 1;
+    if (state.messagesBelow <= MOST_BELOW || state.view === null) return;
     state.isMoving = true;
     state.throttle.kick();
   }
@@ -154,16 +154,16 @@ export class FloorCards {
   settle(channel: ChannelId, cards: readonly MessageId[]): void {
     if (cards.length === 0 && !this.#states.has(channel)) return;
     const state = this.#stateOf(channel);
-    const found = cards.filter((id) => !state.ids.includes(id));
-    const newest = found.at(-1);
+    const unknownCards = cards.filter((id) => !state.ids.includes(id));
+    const newest = unknownCards.at(-1);
     const [current] = state.ids;
     const isLost = state.isUnclear && newest !== undefined && (current === undefined || isAfter(newest, current));
     if (isLost || current === undefined) {
-      state.ids = [...found.toReversed(), ...state.ids];
+      state.ids = [...unknownCards.toReversed(), ...state.ids];
       if (isLost) state.isMoving = false;
-      state.shown = null;
-    } else state.ids = [...state.ids, ...found];
-    const isNews = found.length > 0 || state.isUnclear;
+      state.lastDrawing = null;
+    } else state.ids = [...state.ids, ...unknownCards];
+    const isNews = unknownCards.length > 0 || state.isUnclear;
     state.isUnclear = false;
     if (isNews) state.throttle.hurry();
   }
@@ -180,7 +180,7 @@ export class FloorCards {
     if (known !== undefined) return known;
     if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
     const { clock, timers, memory } = this.#ports;
-    const gapMs = (): number => state.shown?.gapMs ?? INTERVAL_MS;
+    const gapMs = (): number => state.lastDrawing?.gapMs ?? INTERVAL_MS;
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
       throttle: createThrottle({ clock, timers, gapMs }, () => this.#draw(channel, state)),
@@ -188,11 +188,11 @@ export class FloorCards {
       ids,
       view: null,
       crewAsks: [],
-      freeAt: -Infinity,
+      floorFreedAt: -Infinity,
       hasBegun: false,
-      shown: null,
+      lastDrawing: null,
       // A stored card counts as having one message below it, so that it can move to the end.
-      below: ids.length === 0 ? 0 : 1,
+      messagesBelow: ids.length === 0 ? 0 : 1,
       isMoving: false,
       isUnclear: false,
       isRefused: false,
@@ -213,17 +213,17 @@ export class FloorCards {
     }
   }
 
-  #isSettled({ view, shown, ids, timer, ...state }: State): boolean {
+  #isSettled({ view, lastDrawing, ids, timer, ...state }: State): boolean {
     const isBusy = state.isMoving || state.isUnclear || state.isRefused || state.isWaiting || state.failures > 0;
     if (isBusy || timer !== null || ids.length > 1) return false;
     if (view === null) return true;
-    return view.condition === 'resting' && shown !== null && this.#isShown(this.#drawingOf(view), shown);
+    return view.condition === 'resting' && lastDrawing !== null && this.#isShown(this.#drawingOf(view), lastDrawing);
   }
 
   async #draw(channel: ChannelId, state: State): Promise<number | null> {
     if (state.isUnclear) return null;
     const isFree = state.view?.holder === null;
-    const soonMs = isFree ? state.freeAt + HANDED_OVER_MS - this.#ports.clock.now() : 0;
+    const soonMs = isFree ? state.floorFreedAt + HANDED_OVER_MS - this.#ports.clock.now() : 0;
     if (soonMs > 0) return soonMs;
     state.isWaiting = isFree && this.#ports.isPosting(channel);
     if (state.isWaiting) return null;
@@ -245,14 +245,14 @@ export class FloorCards {
     this.#considerCrew(state, drawing.crew);
     const [id] = state.ids;
     if (id !== undefined && !state.isMoving) {
-      if (this.#isShown(drawing, state.shown)) return null;
+      if (this.#isShown(drawing, state.lastDrawing)) return null;
       const soonMs = state.answeredAt + WORK_INTERVAL_MS - this.#ports.clock.now();
-      if (soonMs > 0 && state.shown?.gapMs === WORK_INTERVAL_MS) return soonMs;
+      if (soonMs > 0 && state.lastDrawing?.gapMs === WORK_INTERVAL_MS) return soonMs;
       if (!rates.takeEdit()) return INTERVAL_MS;
-      const changed = await rates.change({ channel, id }, drawing.content);
+      const outcome = await rates.change({ channel, id }, drawing.content);
       state.answeredAt = this.#ports.clock.now();
-      if (changed === 'changed') {
-        state.shown = drawing;
+      if (outcome === 'changed') {
+        state.lastDrawing = drawing;
         return null;
       }
       state.ids = state.ids.slice(1);
@@ -263,17 +263,17 @@ export class FloorCards {
 
   #considerCrew(state: State, crew: CrewCard | null): void {
     const asks = crew?.asks ?? [];
-    if (state.below > 0 && asks.some((each) => !state.crewAsks.includes(each))) state.isMoving = true;
+    if (state.messagesBelow > 0 && asks.some((each) => !state.crewAsks.includes(each))) state.isMoving = true;
     state.crewAsks = asks;
     state.hasBegun ||= crew?.isBusy === true;
   }
 
   async #post(channel: ChannelId, state: State, drawing: Drawing): Promise<void> {
     // Reset before the card is sent: messages that arrive during the send can be below the card.
-    Object.assign(state, { below: 0, isMoving: false });
+    Object.assign(state, { messagesBelow: 0, isMoving: false });
     try {
       const id = await this.#ports.rates.send(channel, drawing.content);
-      Object.assign(state, { ids: [id, ...state.ids], shown: drawing });
+      Object.assign(state, { ids: [id, ...state.ids], lastDrawing: drawing });
     } catch (error) {
       state.isMoving = state.ids.length > 0;
       state.isUnclear = error instanceof ChatError && error.fault === 'unclear';
@@ -313,7 +313,8 @@ export class FloorCards {
     const { timeLeftEveryMs } = this.#ports.client.limits;
     state.timer?.cancel();
     state.timer = null;
-    if (timeLeftEveryMs === null || this.#isStopped || state.shown === null || state.shown.endsAt === null) return;
+    if (timeLeftEveryMs === null || this.#isStopped || state.lastDrawing === null || state.lastDrawing.endsAt === null)
+      return;
     state.timer = this.#ports.timers.after(timeLeftEveryMs, () => state.throttle.kick());
   }
 
@@ -321,10 +322,10 @@ export class FloorCards {
     const { client, nameOf, queries } = this.#ports;
     const floor = this.#floorCard(view, (at) => client.timeLeft(at));
     const { endsAt } = floor;
-    const shown = queries.crew?.(view.channel, 0) ?? null;
-    const crew = shown === null ? null : crewCard(shown, view.channel);
+    const crewView = queries.crew?.(view.channel, 0) ?? null;
+    const crew = crewView === null ? null : crewCard(crewView, view.channel);
     const room = MOST_BUTTONS - floor.buttons.length;
-    const buttons = [...floor.buttons, ...fitting(crew?.buttons ?? [], room)];
+    const buttons = [...floor.buttons, ...fitGroups(crew?.buttons ?? [], room)];
     const review = this.#reviewIn(view.channel);
     const work = [crew?.text, review === null ? undefined : reviewLine(review, nameOf)].flatMap((each) => each ?? []);
     const text = [...work, floor.text].join('\n');
@@ -340,10 +341,10 @@ export class FloorCards {
 
   #floorCard(view: FloorView, timeLeft: Parameters<typeof cardOf>[2]): ReturnType<typeof cardOf> {
     const { nameOf, queries } = this.#ports;
-    const past = view.seats.length > 0 ? null : (queries.pastThread?.(view.channel) ?? null);
-    return past === null
+    const finishedTicket = view.seats.length > 0 ? null : (queries.pastThread?.(view.channel) ?? null);
+    return finishedTicket === null
       ? cardOf(view, nameOf, timeLeft)
-      : { text: `✓ ${past} is finished.`, buttons: [], endsAt: null };
+      : { text: `✓ ${finishedTicket} is finished.`, buttons: [], endsAt: null };
   }
 
   #reviewIn(channel: ChannelId): ReviewView | null {
@@ -351,20 +352,20 @@ export class FloorCards {
     return review?.outcome === null ? review : null;
   }
 
-  #isShown(drawing: Drawing, shown: Drawing | null): boolean {
-    if (shown === null || drawing.withoutTime !== shown.withoutTime) return false;
-    if (drawing.content.text === shown.content.text) return true;
-    if (this.#ports.client.limits.timeLeftEveryMs !== null || drawing.endsAt === null || shown.endsAt === null)
+  #isShown(drawing: Drawing, lastDrawing: Drawing | null): boolean {
+    if (lastDrawing === null || drawing.withoutTime !== lastDrawing.withoutTime) return false;
+    if (drawing.content.text === lastDrawing.content.text) return true;
+    if (this.#ports.client.limits.timeLeftEveryMs !== null || drawing.endsAt === null || lastDrawing.endsAt === null)
       return false;
-    return Math.abs(drawing.endsAt - shown.endsAt) < DEADLINE_MS;
+    return Math.abs(drawing.endsAt - lastDrawing.endsAt) < DEADLINE_MS;
   }
 }
 
 /** Returns the questions that are shown in the channel: numbers of requests, and ids of files to trust. */
 function questionsOf(view: FloorView | null): readonly (number | string)[] {
   if (view === null) return [];
-  const numbers = requestsOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));
-  return [...numbers, ...(view.trust ?? []).flatMap(({ shown, id }) => (shown ? [id] : []))];
+  const requestNumbers = requestsOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));
+  return [...requestNumbers, ...(view.trust ?? []).flatMap(({ shown, id }) => (shown ? [id] : []))];
 }
 
 function keyOf(channel: ChannelId): string {

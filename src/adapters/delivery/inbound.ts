@@ -27,7 +27,7 @@ export type InboundQueue = {
    */
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
   /** Resolves when all actions pushed so far have succeeded or were dropped. */
-  settled(): Promise<void>;
+  whenSettled(): Promise<void>;
   /** Starts no further attempts. Drops the actions of which no attempt succeeds. */
   stop(): void;
 };
@@ -40,8 +40,8 @@ type InboundQueuePorts = Pick<AdapterParts, 'log' | 'timers'> & {
 /** Creates a queue that has room for 500 actions per channel. `push` does not check the room. */
 export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts): InboundQueue {
   const stopping = new AbortController();
-  const lanes = new KeyedQueue<ChannelId>();
-  const untilTaken = async (channel: ChannelId, act: () => Promise<void>): Promise<boolean> => {
+  const queue = new KeyedQueue<ChannelId>();
+  const retryUntilDone = async (channel: ChannelId, act: () => Promise<void>): Promise<boolean> => {
     try {
       await retry(act, AGAIN, {
         timers,
@@ -57,9 +57,9 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
     }
   };
   return {
-    hasRoom: (channel) => lanes.unfinished(channel) < WAITING_LIMIT,
-    push: (channel, act) => lanes.run(channel, () => untilTaken(channel, act)),
-    settled: () => lanes.settled(),
+    hasRoom: (channel) => queue.unfinished(channel) < WAITING_LIMIT,
+    push: (channel, act) => queue.run(channel, () => retryUntilDone(channel, act)),
+    whenSettled: () => queue.settled(),
     stop: () => stopping.abort(),
   };
 }
@@ -89,9 +89,9 @@ export function createDeduplicator(clock: Clock): Deduplicator {
 
   function keep(key: string, done: Promise<void>): void {
     const now = clock.now();
-    for (const [old, { until }] of runs) {
+    for (const [oldKey, { until }] of runs) {
       if (until > now && runs.size <= REMEMBERED) break;
-      runs.delete(old);
+      runs.delete(oldKey);
     }
     runs.set(key, { done, until: now + REMEMBERED_MS });
   }
@@ -138,12 +138,12 @@ export function floorOf(
   parent: ChannelId | null,
 ): MessageLocation | null {
   const places = placesById(queries.channels());
-  const own = places.get(channel);
-  if (own?.parent === null) return { channel, place: own, opens: null };
-  const above = places.get(own?.parent ?? parent ?? '');
-  if (above === undefined || above.parent !== null || above.threads === 'ignore') return null;
-  if (above.threads === 'parent') return { channel: above.id, place: above, opens: null };
-  return { channel, place: own ?? above, opens: own === undefined ? above : null };
+  const ownPlace = places.get(channel);
+  if (ownPlace?.parent === null) return { channel, place: ownPlace, opens: null };
+  const parentPlace = places.get(ownPlace?.parent ?? parent ?? '');
+  if (parentPlace === undefined || parentPlace.parent !== null || parentPlace.threads === 'ignore') return null;
+  if (parentPlace.threads === 'parent') return { channel: parentPlace.id, place: parentPlace, opens: null };
+  return { channel, place: ownPlace ?? parentPlace, opens: ownPlace === undefined ? parentPlace : null };
 }
 
 /** The kind of author, as the platform confirms it. Names do not count: a webhook can use any name. */
@@ -153,7 +153,7 @@ export type Author = 'person' | 'bot' | 'webhook';
  * Returns why agents do not get a message (`ignore`): by the channel's `allowBots`, or because it was a command. If they
  * get it, returns `bot: true` for a program's message, and no field for a person's.
  */
-export function heardAs(
+export function deliveryFlags(
   { text, addressed }: Pick<HumanMessage, 'text' | 'addressed'>,
   by: {
     readonly author: Author;
@@ -164,10 +164,10 @@ export function heardAs(
 ): Pick<HumanMessage, 'ignore' | 'bot'> {
   if (by.author === 'person') return by.isCommand ? { ignore: COMMAND_RULE } : {};
   const { allowBots } = by.place;
-  const who = by.author === 'bot' ? 'bots' : 'webhooks';
-  if (allowBots === 'off') return { ignore: `${who} are ignored in this channel` };
+  const authorWord = by.author === 'bot' ? 'bots' : 'webhooks';
+  if (allowBots === 'off') return { ignore: `${authorWord} are ignored in this channel` };
   const isMeant = allowBots === 'all' || addressed.length > 0 || addressedIn(text, by.agents).length > 0;
-  if (!isMeant) return { ignore: `${who} are ignored unless they mention an agent` };
+  if (!isMeant) return { ignore: `${authorWord} are ignored unless they mention an agent` };
   return by.isCommand ? { ignore: COMMAND_RULE } : { bot: true };
 }
 
@@ -208,26 +208,26 @@ export function answerParts(text: string, limit: number): readonly string[] {
 export type FirstTime = (channel: ChannelId, message: string) => Promise<boolean>;
 
 const COMMANDS_KEPT = 20;
-const keptSchema = z.array(z.string());
+const commandIdsSchema = z.array(z.string());
 
 /**
  * Creates a `FirstTime` that remembers each channel's last 20 commands under `typed:<channel>`. If 20 commands were
  * stored before this start, a command older than all of them counts as seen: a platform can replay more than 20.
  */
 export function createFirstTime(memory: Memory): FirstTime {
-  const known = new Map<ChannelId, readonly string[]>();
-  const started = new Map<ChannelId, readonly string[]>();
+  const recentCommands = new Map<ChannelId, readonly string[]>();
+  const commandsAtStart = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
     const key = `typed:${channel}`;
-    const before = known.get(channel) ?? parsedJson(memory.get(key) ?? '[]', keptSchema) ?? [];
-    const stored = started.get(channel) ?? before;
-    started.set(channel, stored);
-    const isOlder = stored.length >= COMMANDS_KEPT && stored.every((id) => isAfter(id, message));
-    if (isOlder || before.includes(message)) return false;
-    const next = [...before, message].slice(-COMMANDS_KEPT);
-    known.set(channel, next);
+    const recent = recentCommands.get(channel) ?? parsedJson(memory.get(key) ?? '[]', commandIdsSchema) ?? [];
+    const atStart = commandsAtStart.get(channel) ?? recent;
+    commandsAtStart.set(channel, atStart);
+    const isOlder = atStart.length >= COMMANDS_KEPT && atStart.every((id) => isAfter(id, message));
+    if (isOlder || recent.includes(message)) return false;
+    const next = [...recent, message].slice(-COMMANDS_KEPT);
+    recentCommands.set(channel, next);
     await memory.set(key, JSON.stringify(next)).catch((error: unknown) => {
-      known.set(channel, known.get(channel)?.filter((id) => id !== message) ?? []);
+      recentCommands.set(channel, recentCommands.get(channel)?.filter((id) => id !== message) ?? []);
       throw error;
     });
     return true;

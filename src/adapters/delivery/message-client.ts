@@ -32,7 +32,7 @@ export type OwnMessage = {
   readonly id: MessageId;
   readonly kind: Content['kind'];
   /** Returns whether the message is the given post. */
-  readonly is: (post: Content) => boolean;
+  readonly matches: (post: Content) => boolean;
 };
 
 /**
@@ -78,12 +78,12 @@ export type MessageClient = {
    * Returns Conch's own messages of a range, oldest first. Rejects as `refused` when the range is too long to read
    * whole.
    */
-  own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
+  readOwn(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]>;
   /**
    * Adds or removes a receipt. Resolves also when nothing has to change, when the message is gone, or when Discord
    * blocks the reaction or has too many on the message.
    */
-  react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
+  react(message: MessageRef, receipt: Receipt, isShown: boolean): Promise<void>;
   /** Returns the receipts that Conch has added to a message. */
   receipts(message: MessageRef): Promise<readonly Receipt[]>;
   /** Shows the state of the floor by other means than messages: typing signs, status lines. Never throws. */
@@ -101,7 +101,7 @@ export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' 
   /** Removes drafts and finds cards of earlier processes. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** Called when a message by somebody other than Conch appears in the channel or a thread that shares its floor. */
-  readonly seen: (channel: ChannelId) => void;
+  readonly countBelow: (channel: ChannelId) => void;
   /** Called when calls that the channel refused can be tried again. */
   readonly reopened: (channel: ChannelId) => void;
   /** Removes drafts and status lines; ends typing signs and all waiting. */

@@ -37,10 +37,10 @@ type Draft = {
   readonly epoch: number;
   readonly throttle: Throttle;
   text: string;
-  shown: string | null;
+  shownText: string | null;
   id: MessageId | null;
   isBroken: boolean;
-  linger: Timer | null;
+  lingerTimer: Timer | null;
 };
 
 /**
@@ -50,7 +50,7 @@ type Draft = {
 export class Drafts {
   readonly #ports: DraftsPorts;
   readonly #open = new Map<ChannelId, Draft>();
-  readonly #ending = new Set<Promise<unknown>>();
+  readonly #endingDrafts = new Set<Promise<unknown>>();
   readonly #ownDrafts = new BoundedMap<MessageId, true>(IDS_KEPT);
   #isStopped = false;
 
@@ -68,7 +68,7 @@ export class Drafts {
     const open = this.#open.get(channel);
     const isSame = open?.speaker.id === speaker.id && open.epoch === epoch;
     if (text === null || text.trim() === '') {
-      if (isSame) open.linger ??= this.#ports.timers.after(LINGER_MS, () => this.#endSoon(channel, open));
+      if (isSame) open.lingerTimer ??= this.#ports.timers.after(LINGER_MS, () => this.#endSoon(channel, open));
       return;
     }
     if (open !== undefined && !isSame) {
@@ -76,8 +76,8 @@ export class Drafts {
       this.#endSoon(channel, open);
     }
     const draft = isSame ? open : this.#begin(channel, { speaker, epoch });
-    draft.linger?.cancel();
-    draft.linger = null;
+    draft.lingerTimer?.cancel();
+    draft.lingerTimer = null;
     draft.text = text;
     draft.throttle.kick();
   }
@@ -115,39 +115,48 @@ export class Drafts {
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const [channel, draft] of this.#open) this.#endSoon(channel, draft);
-    await withinMs(STOP_MS, Promise.allSettled(this.#ending), this.#ports.timers);
+    await withinMs(STOP_MS, Promise.allSettled(this.#endingDrafts), this.#ports.timers);
   }
 
-  #begin(channel: ChannelId, of: Pick<Draft, 'speaker' | 'epoch'>): Draft {
+  #begin(channel: ChannelId, turn: Pick<Draft, 'speaker' | 'epoch'>): Draft {
     const { clock, timers, queries } = this.#ports;
-    const pace = { clock, timers, gapMs: () => INTERVAL_MS, delayMs: FIRST_AFTER_MS };
-    const throttle = createThrottle(pace, () => this.#draw(draft));
+    const throttlePorts = { clock, timers, gapMs: () => INTERVAL_MS, delayMs: FIRST_AFTER_MS };
+    const throttle = createThrottle(throttlePorts, () => this.#draw(draft));
     const place = queries.thread(channel) ?? channel;
-    const draft: Draft = { ...of, place, throttle, text: '', shown: null, id: null, isBroken: false, linger: null };
+    const draft: Draft = {
+      ...turn,
+      place,
+      throttle,
+      text: '',
+      shownText: null,
+      id: null,
+      isBroken: false,
+      lingerTimer: null,
+    };
     this.#open.set(channel, draft);
     return draft;
   }
 
   #endSoon(channel: ChannelId, draft: Draft): void {
-    const work = this.#end(channel, draft).finally(() => this.#ending.delete(work));
-    this.#ending.add(work);
+    const work = this.#end(channel, draft).finally(() => this.#endingDrafts.delete(work));
+    this.#endingDrafts.add(work);
   }
 
   async #end(channel: ChannelId, draft: Draft): Promise<void> {
-    const left = await this.#close(channel, draft);
-    if (left !== null) await this.drop(left);
+    const message = await this.#close(channel, draft);
+    if (message !== null) await this.drop(message);
   }
 
   async #close(channel: ChannelId, draft: Draft): Promise<MessageRef | null> {
     if (this.#open.get(channel) === draft) this.#open.delete(channel);
-    draft.linger?.cancel();
+    draft.lingerTimer?.cancel();
     await draft.throttle.stop();
     return draft.id === null ? null : { channel: draft.place, id: draft.id };
   }
 
   async #draw(draft: Draft): Promise<number | null> {
     const { rates } = this.#ports;
-    if (draft.isBroken || draft.text === draft.shown) return null;
+    if (draft.isBroken || draft.text === draft.shownText) return null;
     const waitMs = draft.id === null ? rates.wait(draft.place) : 0;
     if (waitMs > 0) return waitMs;
     if (draft.id !== null && !rates.takeEdit()) return INTERVAL_MS;
@@ -170,7 +179,7 @@ export class Drafts {
       draft.isBroken = true;
       draft.id = null;
     }
-    draft.shown = text;
+    draft.shownText = text;
   }
 
   #failed(draft: Draft, error: unknown): number | null {
@@ -195,8 +204,8 @@ export const MOST_FRAME = 2 * FRAME_LENGTH;
  * the code block in which the end begins, and closes the code block in which it ends.
  */
 export function draftText(text: string, limit: number): string {
-  const whole = text.trimEnd();
-  return closeCode(whole.length > limit ? tailOf(whole, limit) : whole);
+  const trimmed = text.trimEnd();
+  return closeCode(trimmed.length > limit ? tailOf(trimmed, limit) : trimmed);
 }
 
 function tailOf(text: string, limit: number): string {
@@ -223,7 +232,7 @@ function openAt(text: string): Fence | null {
 type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
   readonly drafts: Drafts;
   /** Called before a post is sent to a thread. */
-  readonly begins: (thread: ChannelId) => void;
+  readonly beginThread: (thread: ChannelId) => void;
 };
 
 const ADOPTED_KEPT = 1_000;
@@ -262,15 +271,15 @@ export class Posts {
       throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
     }
     this.#sending.add(channel);
-    if (post.thread !== undefined) this.#ports.begins(post.thread);
+    if (post.thread !== undefined) this.#ports.beginThread(post.thread);
     return this.#untilSettled(channel, () => this.#publish(channel, post));
   }
 
   async #untilSettled<T extends MessageRef | null>(channel: ChannelId, work: () => Promise<T>): Promise<T> {
     try {
-      const standing = await work();
-      if (standing !== null) this.#sending.delete(channel);
-      return standing;
+      const message = await work();
+      if (message !== null) this.#sending.delete(channel);
+      return message;
     } catch (error) {
       if (!(error instanceof ChatError) || error.fault === 'refused') this.#sending.delete(channel);
       throw error;
@@ -305,15 +314,15 @@ export class Posts {
   find(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     return this.#untilSettled(channel, async () => {
       if (post.thread === undefined) return this.#findIn(channel, post);
-      const inThread = this.#findIn(post.thread, post).catch(unlessGone);
-      return (await inThread.catch(unlessRefused)) ?? (await this.#findIn(channel, post)) ?? inThread;
+      const inThread = this.#findIn(post.thread, post).catch(nullIfGone);
+      return (await inThread.catch(nullIfRefused)) ?? (await this.#findIn(channel, post)) ?? inThread;
     });
   }
 
   async #findIn(place: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
-    const own = await this.#ports.client.own(place, { after: post.afterId, newest: null });
+    const ownMessages = await this.#ports.client.readOwn(place, { after: post.afterId, newest: null });
     const content = contentOf(post);
-    const found = own.find((message) => message.kind === 'post' && message.is(content));
+    const found = ownMessages.find((message) => message.kind === 'post' && message.matches(content));
     if (found === undefined) return null;
     this.#adopted.delete(post.outboxId);
     return this.#remember({ channel: place, id: found.id });
@@ -333,9 +342,9 @@ export class Posts {
     const draft = await drafts.take(channel, post);
     if (draft === null) return null;
     const { fileAbove } = client.limits;
-    const fits = draft.channel === place && post.text.length <= (fileAbove ?? Infinity);
-    const above = [this.#newest.get(place), post.afterId].filter((each) => typeof each === 'string');
-    if (fits && above.every((each) => isAfter(draft.id, each))) return draft;
+    const canReplace = draft.channel === place && post.text.length <= (fileAbove ?? Infinity);
+    const earlierIds = [this.#newest.get(place), post.afterId].filter((each) => typeof each === 'string');
+    if (canReplace && earlierIds.every((each) => isAfter(draft.id, each))) return draft;
     await drafts.drop(draft);
     return null;
   }
@@ -357,7 +366,7 @@ export class Posts {
 }
 
 /** Returns `null` for a `ChatError` with the fault `refused`. Throws any other error. */
-export function unlessRefused(error: unknown): null {
+export function nullIfRefused(error: unknown): null {
   if (error instanceof ChatError && error.fault === 'refused') return null;
   throw error;
 }
@@ -366,7 +375,7 @@ export function unlessRefused(error: unknown): null {
  * Returns `null` for a thread that is gone. Throws any other error. A refusal is thrown without its cause, because the
  * cause would count as a refusal by the channel.
  */
-function unlessGone(error: unknown): null {
+function nullIfGone(error: unknown): null {
   if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
   if (error.channelIsGone) return null;
   throw new ChatError(error.message, { method: error.method, channel: error.channel, fault: 'refused' });
@@ -389,24 +398,26 @@ const MESSAGES_KEPT = 2_000;
  * shown.
  */
 export function createReceipts({ client, clock }: Pick<DraftsPorts, 'client' | 'clock'>): ShowReceipt {
-  const bornAt = clock.now();
-  const shown = new BoundedMap<MessageId, ReadonlySet<Receipt>>(MESSAGES_KEPT);
+  const startedAt = clock.now();
+  const shownReceipts = new BoundedMap<MessageId, ReadonlySet<Receipt>>(MESSAGES_KEPT);
   return async (message, receipt) => {
-    const isOlder = client.sentAt(message.id) < bornAt;
-    const left = new Set(shown.get(message.id) ?? (isOlder ? await client.receipts(message).catch(() => []) : []));
-    if (left.has('done') && receipt !== 'done') return;
-    if (!left.has(receipt)) await client.react(message, receipt, true);
-    shown.set(message.id, left.add(receipt));
-    for (const old of [...left].filter((one) => one !== receipt)) {
-      await client.react(message, old, false);
-      left.delete(old);
+    const isOlder = client.sentAt(message.id) < startedAt;
+    const receipts = new Set(
+      shownReceipts.get(message.id) ?? (isOlder ? await client.receipts(message).catch(() => []) : []),
+    );
+    if (receipts.has('done') && receipt !== 'done') return;
+    if (!receipts.has(receipt)) await client.react(message, receipt, true);
+    shownReceipts.set(message.id, receipts.add(receipt));
+    for (const outdated of [...receipts].filter((each) => each !== receipt)) {
+      await client.react(message, outdated, false);
+      receipts.delete(outdated);
     }
   };
 }
 
 type StaleMessagesPorts = Pick<AdapterParts, 'memory' | 'timers' | 'log'> & {
   readonly client: MessageClient;
-  readonly rates: Pick<RateLimits, 'quiet'>;
+  readonly rates: Pick<RateLimits, 'waitForSends'>;
   readonly drafts: Pick<Drafts, 'isStale'>;
   readonly cards: Pick<FloorCards, 'settle'>;
   readonly queries: Pick<FloorQueries, 'thread'>;
@@ -428,10 +439,10 @@ const NEWEST_AT_FIRST = 200;
  */
 export class StaleMessages {
   readonly #ports: StaleMessagesPorts;
-  readonly #ending = new AbortController();
-  readonly #begun = new Set<ChannelId>();
+  readonly #stopping = new AbortController();
+  readonly #searchedChannels = new Set<ChannelId>();
   readonly #pendingSearches = new Map<ChannelId, number>();
-  readonly #following = new Set<ChannelId>();
+  readonly #followedChannels = new Set<ChannelId>();
 
   constructor(ports: StaleMessagesPorts) {
     this.#ports = ports;
@@ -452,12 +463,12 @@ export class StaleMessages {
    * searched it before.
    */
   begin(channel: ChannelId): void {
-    if (!this.#begun.has(channel)) void this.#tidy(channel);
+    if (!this.#searchedChannels.has(channel)) void this.#tidy(channel);
   }
 
   async #tidy(channel: ChannelId): Promise<void> {
-    if (!this.#begun.has(channel)) this.#pendingSearches.set(channel, GAPS_MS.length);
-    this.#begun.add(channel);
+    if (!this.#searchedChannels.has(channel)) this.#pendingSearches.set(channel, GAPS_MS.length);
+    this.#searchedChannels.add(channel);
     if (!this.#pendingSearches.has(channel)) return;
     await this.#search(channel).catch((error: unknown) => this.#failed(channel, error));
     this.#follow(channel);
@@ -472,21 +483,25 @@ export class StaleMessages {
   }
 
   stop(): void {
-    this.#ending.abort();
+    this.#stopping.abort();
   }
 
   #follow(channel: ChannelId): void {
-    if (this.#following.has(channel)) return;
-    this.#following.add(channel);
+    if (this.#followedChannels.has(channel)) return;
+    this.#followedChannels.add(channel);
     this.#searchPending(channel)
       .catch(() => undefined)
-      .finally(() => this.#following.delete(channel));
+      .finally(() => this.#followedChannels.delete(channel));
   }
 
   async #searchPending(channel: ChannelId): Promise<void> {
-    const waiting = { timers: this.#ports.timers, signal: this.#ending.signal };
-    for (let left = this.#pendingSearches.get(channel); left !== undefined; left = this.#pendingSearches.get(channel)) {
-      await delay(GAPS_MS.at(-left) ?? 0, waiting);
+    const waiting = { timers: this.#ports.timers, signal: this.#stopping.signal };
+    for (
+      let searchesLeft = this.#pendingSearches.get(channel);
+      searchesLeft !== undefined;
+      searchesLeft = this.#pendingSearches.get(channel)
+    ) {
+      await delay(GAPS_MS.at(-searchesLeft) ?? 0, waiting);
       await retry(() => this.#search(channel), AGAIN, {
         ...waiting,
         judge: ({ error }) => {
@@ -509,27 +524,27 @@ export class StaleMessages {
     const { client, rates, drafts, cards, memory } = this.#ports;
     const key = `looked:${channel}`;
     const after = memory.get(key);
-    const own = await client.own(channel, { after, newest: after === null ? NEWEST_AT_FIRST : NEWEST });
-    await rates.quiet(channel);
+    const ownMessages = await client.readOwn(channel, { after, newest: after === null ? NEWEST_AT_FIRST : NEWEST });
+    await rates.waitForSends(channel);
     const isStale = ({ kind, id }: OwnMessage): boolean => kind === 'draft' && drafts.isStale(id);
-    for (const { id } of own.filter(isStale)) await client.remove({ channel, id });
+    for (const { id } of ownMessages.filter(isStale)) await client.remove({ channel, id });
     cards.settle(
       channel,
-      own.filter(({ kind }) => kind === 'card').map(({ id }) => id),
+      ownMessages.filter(({ kind }) => kind === 'card').map(({ id }) => id),
     );
-    await this.#mark(key, own);
-    const left = (this.#pendingSearches.get(channel) ?? 1) - 1;
-    if (left === 0) this.#pendingSearches.delete(channel);
-    else this.#pendingSearches.set(channel, left);
+    await this.#storeMark(key, ownMessages);
+    const searchesLeft = (this.#pendingSearches.get(channel) ?? 1) - 1;
+    if (searchesLeft === 0) this.#pendingSearches.delete(channel);
+    else this.#pendingSearches.set(channel, searchesLeft);
   }
 
   /**
    * Stores the id of the last of Conch's messages before the first draft or card, or of the last one if all are posts.
    * The next search starts after that message.
    */
-  async #mark(key: string, own: readonly OwnMessage[]): Promise<void> {
-    const first = own.findIndex(({ kind }) => kind !== 'post');
-    const last = (first === -1 ? own : own.slice(0, first)).at(-1);
-    if (last !== undefined) await this.#ports.memory.set(key, last.id).catch(() => undefined);
+  async #storeMark(key: string, ownMessages: readonly OwnMessage[]): Promise<void> {
+    const firstNonPost = ownMessages.findIndex(({ kind }) => kind !== 'post');
+    const lastPost = (firstNonPost === -1 ? ownMessages : ownMessages.slice(0, firstNonPost)).at(-1);
+    if (lastPost !== undefined) await this.#ports.memory.set(key, lastPost.id).catch(() => undefined);
   }
 }

@@ -73,9 +73,9 @@ export class RateLimits {
   }
 
   /** Resolves when all messages now being sent to a channel were sent or failed. */
-  async quiet(channel: ChannelId): Promise<void> {
-    const under = this.#sending.get(channel);
-    if (under !== undefined) await Promise.all(under);
+  async waitForSends(channel: ChannelId): Promise<void> {
+    const sends = this.#sending.get(channel);
+    if (sends !== undefined) await Promise.all(sends);
   }
 
   /** Ends the waits of `send`: messages are sent at once. */
@@ -88,15 +88,15 @@ export class RateLimits {
   }
 
   #watch(channel: ChannelId, sending: Promise<unknown>): void {
-    const under = this.#sending.get(channel) ?? new Set();
-    this.#sending.set(channel, under);
-    const over = sending
+    const sends = this.#sending.get(channel) ?? new Set();
+    this.#sending.set(channel, sends);
+    const ended = sending
       .catch(() => undefined)
       .finally(() => {
-        under.delete(over);
-        if (under.size === 0) this.#sending.delete(channel);
+        sends.delete(ended);
+        if (sends.size === 0) this.#sending.delete(channel);
       });
-    under.add(over);
+    sends.add(ended);
   }
 
   #holdEdits(ms: number): void {
@@ -152,11 +152,11 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
   let heldUntil = clock.now() + (ports.delayMs ?? 0);
   let timer: Timer | null = null;
   let running: Promise<void> | null = null;
-  let wanted = false;
-  let stopped = false;
+  let isRequested = false;
+  let isStopped = false;
 
   function arm(): void {
-    if (stopped || !wanted || running !== null || timer !== null) return;
+    if (isStopped || !isRequested || running !== null || timer !== null) return;
     const waitMs = Math.max(startedAt === null ? 0 : startedAt + gapMs(), heldUntil) - clock.now();
     if (waitMs <= 0) return begin();
     timer = timers.after(waitMs, () => {
@@ -166,16 +166,16 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
   }
 
   function begin(): void {
-    wanted = false;
+    isRequested = false;
     startedAt = clock.now();
-    running = once();
+    running = runOnce();
   }
 
-  async function once(): Promise<void> {
+  async function runOnce(): Promise<void> {
     const againMs = await run();
     running = null;
     if (againMs !== null) {
-      wanted = true;
+      isRequested = true;
       heldUntil = clock.now() + againMs;
     }
     arm();
@@ -183,18 +183,18 @@ export function createThrottle(ports: ThrottlePorts, run: () => Promise<number |
 
   return {
     kick() {
-      wanted = true;
+      isRequested = true;
       arm();
     },
     hurry(isUrgent = false) {
-      wanted = true;
+      isRequested = true;
       [heldUntil, startedAt] = [0, isUrgent ? null : startedAt];
       timer?.cancel();
       timer = null;
       arm();
     },
     async stop() {
-      stopped = true;
+      isStopped = true;
       timer?.cancel();
       await running;
     },

@@ -9,7 +9,7 @@ import type { ChatAdapter } from '../port.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 
 /** Why the store cannot be written. */
-type Stuck = 'full' | 'locked';
+type WriteFault = 'full' | 'locked';
 
 type StoreHealthPorts = {
   readonly timers: Timers;
@@ -32,17 +32,17 @@ const RESOLVED = '✅ Conch can write again.';
  */
 export class StoreHealth {
   readonly #ports: StoreHealthPorts;
-  readonly #ending = new AbortController();
+  readonly #stopping = new AbortController();
   #texts: Pick<StoredTexts, 'remember'> | null = null;
-  #stuck: Stuck | null = null;
+  #fault: WriteFault | null = null;
 
   constructor(ports: StoreHealthPorts) {
     this.#ports = ports;
   }
 
   /** Why the store cannot be written; `null`: no warning is open. */
-  get stuck(): Stuck | null {
-    return this.#stuck;
+  get fault(): WriteFault | null {
+    return this.#fault;
   }
 
   /** Sets the store that gets the test writes. */
@@ -52,32 +52,32 @@ export class StoreHealth {
 
   /** Called when a write failed. Warns only for a full disk or a locked database. */
   failed(cause: unknown): void {
-    if (!willPass(cause) || this.#texts === null || this.#stuck !== null || this.#ending.signal.aborted) return;
+    if (!willPass(cause) || this.#texts === null || this.#fault !== null || this.#stopping.signal.aborted) return;
     const { code: why } = cause;
-    this.#stuck = why;
+    this.#fault = why;
     this.#ports.log.error({ why }, cause.message);
     void this.#retryWrite(this.#texts, this.#warn(why));
   }
 
   stop(): void {
-    this.#ending.abort();
+    this.#stopping.abort();
   }
 
   async #retryWrite(texts: Pick<StoredTexts, 'remember'>, warnings: readonly Promise<Warning | null>[]): Promise<void> {
     const { timers, log } = this.#ports;
-    const { signal } = this.#ending;
+    const { signal } = this.#stopping;
     const judge = ({ error }: { readonly error: unknown }) => (willPass(error) ? 'again' : 'give-up');
     try {
       await retry(() => texts.remember('runtime', 'room', ''), WRITE_RETRY, { timers, signal, judge });
     } catch {
       return; // Conch was stopped, or the store has another fault.
     }
-    this.#stuck = null;
+    this.#fault = null;
     log.info({}, 'the database can be written again');
-    for (const one of warnings) void one.then((post) => post && this.#withdraw(post));
+    for (const warning of warnings) void warning.then((post) => post && this.#withdraw(post));
   }
 
-  #warn(why: Stuck): readonly Promise<Warning | null>[] {
+  #warn(why: WriteFault): readonly Promise<Warning | null>[] {
     const { adapters, channels, log } = this.#ports;
     return channels().map(async ({ id, adapter: name }) => {
       const adapter = adapters().find((one) => one.name === name);

@@ -141,7 +141,7 @@ function listen(parts: Parts, known: Known): Connection {
   const resumed = (): void => {
     const before = losses;
     void known.inbound
-      .settled()
+      .whenSettled()
       .then(() => (losses === before ? intake.reconnected({ missed: 'nothing' }) : undefined));
   };
   return new Connection({

@@ -32,7 +32,7 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
   readonly inbound: InboundQueue;
   readonly context: MessageContext;
   readonly interactions: Interactions;
-  readonly sender: Pick<MessageSender, 'seen'>;
+  readonly sender: Pick<MessageSender, 'countBelow'>;
   readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
 };
 
@@ -150,7 +150,7 @@ function takeMessage(here: EventContext, message: MessagePayload): Promise<unkno
     return null;
   }
   if (!isSpeech(message)) {
-    if (at !== undefined) sender.seen(at.channel);
+    if (at !== undefined) sender.countBelow(at.channel);
     return null;
   }
   void interactions.typed(message);
@@ -159,7 +159,7 @@ function takeMessage(here: EventContext, message: MessagePayload): Promise<unkno
     if (where === null) return;
     const overtaking = changes.get(message.id);
     if (overtaking?.change === 'deleted') return;
-    sender.seen(where.channel);
+    sender.countBelow(where.channel);
     await intake.message(humanMessage(message, where, context));
     if (overtaking !== undefined) await intake.amend(overtaking);
   });

@@ -4,7 +4,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
 import { compareIds, isAfter } from '../delivery/message-client.ts';
 import type { HistoryRange } from '../delivery/message-client.ts';
-import { unlessRefused } from '../delivery/posts.ts';
+import { nullIfRefused } from '../delivery/posts.ts';
 import type { AdapterParts, History, Place, Position } from '../port.ts';
 import { defined } from '../../lib/defined.ts';
 import { channelId, platformChannel, snowflakeAt, timeOf } from './client.ts';
@@ -138,7 +138,7 @@ async function threadsSharing(ports: HistoryPorts, place: Place, start: string):
   };
   const active = await list(Routes.guildActiveThreads(guild));
   // Discord refuses to list archived threads without "Read Message History". The channel's own gap reports that.
-  const archived = await list(Routes.channelThreads(own, 'public')).catch(unlessRefused);
+  const archived = await list(Routes.channelThreads(own, 'public')).catch(nullIfRefused);
   const newestIn = (thread: ChannelPayload): string => thread.last_message_id ?? thread.id;
   const missed = [...active, ...(archived ?? [])]
     .filter((thread) => thread.parent_id === own && isAfter(newestIn(thread), start))

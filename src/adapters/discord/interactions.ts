@@ -14,7 +14,7 @@ import { fieldHint, formWords } from '../../turns/text/form.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { failedText } from '../port.ts';
 import type { AdapterParts, Intake, Principal, ReactionKind } from '../port.ts';
-import { openingButton, questionOpened, reasonAsked, controlOf, isDrawable } from '../delivery/card.ts';
+import { openingButton, questionOpened, reasonFieldLabel, controlOf, isDrawable } from '../delivery/card.ts';
 import type { OpenedQuestion, Control } from '../delivery/card.ts';
 import { COMMAND_RULE, answerParts, createDeduplicator, createFirstTime, whyLine } from '../delivery/inbound.ts';
 import type { Deduplicator, FirstTime } from '../delivery/inbound.ts';
@@ -150,10 +150,10 @@ async function modalFor(ports: Desk, interaction: Interaction): Promise<object |
   if (pressed?.drawnFor === undefined || (pressed.opens !== 'reason' && pressed.opens !== 'form')) return null;
   const where = await placeAt(ports, interaction);
   const view = where === null ? null : ports.queries.view(where.channel);
-  if (pressed.opens === 'reason') return reasonModal(pressed, reasonAsked(view, pressed));
+  if (pressed.opens === 'reason') return reasonModal(pressed, reasonFieldLabel(view, pressed));
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'form' });
   if (found?.opens.what !== 'form') return null;
-  const note = formNote(found.asked.question.about ?? {});
+  const note = formNote(found.request.question.about ?? {});
   return formModal(pressed, { note, fields: found.opens.of }, ports.forms.get(formKey(interaction, pressed)) ?? null);
 }
 

@@ -112,7 +112,7 @@ export class BotMessages implements MessageClient {
     }
   }
 
-  async own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]> {
+  async readOwn(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]> {
     const { calls, webhooks, mayRead } = this.#ports;
     // Looked up first, because the search must know which webhooks are Conch's own.
     const webhook = await webhooks.of(channel);
@@ -217,7 +217,7 @@ export class BotMessages implements MessageClient {
     if (byWebhook ? !webhooks.isOwn(by) : author.id !== self.userId) return null;
     if (byWebhook && !this.#webhooks.has(id)) this.#webhooks.set(id, by === webhook?.id ? webhook : null);
     const kind = isCard(message) ? 'card' : endsWithCursor(content) ? 'draft' : 'post';
-    return { id, kind, is: (post) => isPost(message, post) };
+    return { id, kind, matches: (post) => isPost(message, post) };
   }
 }
 

@@ -3,7 +3,7 @@ import { addressedIn } from '../../turns/text/recognition.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { defined } from '../../lib/defined.ts';
-import { heardAs, typedCommand } from '../delivery/inbound.ts';
+import { deliveryFlags, typedCommand } from '../delivery/inbound.ts';
 import type { Author } from '../delivery/inbound.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import type { Identities } from './identity.ts';
@@ -126,7 +126,7 @@ export function humanMessage(
     order: message.id,
     attachments: attachmentsOf(message),
     ...defined({ replyTo }),
-    ...heardAs(said, { author, place: at.place, agents: by.agents(), isCommand }),
+    ...deliveryFlags(said, { author, place: at.place, agents: by.agents(), isCommand }),
   };
 }
 

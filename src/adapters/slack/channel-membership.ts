@@ -38,13 +38,13 @@ export class ChannelMembership extends ChannelAccess {
     });
   }
 
-  override failed(floor: ChannelId, error: unknown): void {
-    super.failed(OF_THREAD.has(slackCode(error) ?? '') ? floor : ownChannel(floor), error);
+  override callFailed(floor: ChannelId, error: unknown): void {
+    super.callFailed(OF_THREAD.has(slackCode(error) ?? '') ? floor : ownChannel(floor), error);
   }
 
-  override written(floor: ChannelId): void {
-    super.written(floor);
-    if (ownChannel(floor) !== floor) super.written(ownChannel(floor));
+  override postSucceeded(floor: ChannelId): void {
+    super.postSucceeded(floor);
+    if (ownChannel(floor) !== floor) super.postSucceeded(ownChannel(floor));
   }
 
   /**

@@ -35,7 +35,7 @@ type EventsPorts = MessageContext &
     readonly membership: ChannelMembership;
     readonly agentSessions: boolean;
     readonly isFirst: FirstTime;
-    readonly sender: Pick<MessageSender, 'seen'>;
+    readonly sender: Pick<MessageSender, 'countBelow'>;
     readonly interactions: Interactions;
     readonly limited: () => void;
   };
@@ -129,7 +129,7 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   if (found === null && isForApp(ports, message)) ports.interactions.unplaced(message.by, message);
   if (found === null || deduplicator.has(deletedKey(message.channel, message.ts))) return;
   const { human, line } = await withFloor(ports, message, found);
-  ports.sender.seen(found.channel);
+  ports.sender.countBelow(found.channel);
   await intake.message(human);
   if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
   void ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });

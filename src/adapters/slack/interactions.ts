@@ -24,7 +24,7 @@ import type { FilledForm } from '../../turns/text/form.ts';
 import { formNote } from '../../turns/text/words.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { defined, parsedJson } from '../../lib/defined.ts';
-import { forFloor, openingButton, reasonAsked, controlOf, isDrawable } from '../delivery/card.ts';
+import { forFloor, openingButton, reasonFieldLabel, controlOf, isDrawable } from '../delivery/card.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 
 /** Handles clicks, forms and `/conch`, and runs typed commands. */
@@ -244,7 +244,7 @@ const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 
 function reasonForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form {
   const element = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
-  const blocks = [inputBlock('why', { label: reasonAsked(queries.view(floor), meant), element })];
+  const blocks = [inputBlock('why', { label: reasonFieldLabel(queries.view(floor), meant), element })];
   return { name: 'conch:reason', title: 'Deny with reason', submit: 'Deny', close: 'Back', blocks };
 }
 
@@ -252,7 +252,7 @@ function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): For
   const view = queries.view(floor);
   const found = view === null ? null : openingButton(view, { ...meant, opens: 'form' });
   if (found?.opens.what !== 'form' || !isDrawable(found.opens.of, LIMITS)) return null;
-  const { title, about = {} } = found.asked.question;
+  const { title, about = {} } = found.request.question;
   const blocks = [
     { type: 'section', text: textObject(clipped(title, TITLE_LENGTH)) },
     ...found.opens.of.map(fieldBlock),

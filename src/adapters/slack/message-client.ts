@@ -67,7 +67,7 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
       const request = { method: 'chat.delete', channel, args: platformMessage(id), answer: ANY_ANSWER };
       await unless(GONE, call(web, request), {});
     },
-    own: (channel, range) => ownMessages(ports, channel, range),
+    readOwn: (channel, range) => ownMessages(ports, channel, range),
     async react({ channel, id }, receipt, on) {
       const { channel: own, ts } = platformMessage(id);
       const args = { channel: own, timestamp: ts, name: reactionOf(receipt) };
@@ -269,7 +269,11 @@ function ownOf(channel: string, found: readonly Found[], { self, after, newest }
       if (metadata === undefined || !isOwn(message, self)) return [];
       const { outbox_id: outboxId } = metadata.event_payload;
       return [
-        { id: messageId(channel, ts), kind: KIND_OF[metadata.event_type], is: (post) => post.outboxId === outboxId },
+        {
+          id: messageId(channel, ts),
+          kind: KIND_OF[metadata.event_type],
+          matches: (post) => post.outboxId === outboxId,
+        },
       ];
     });
 }

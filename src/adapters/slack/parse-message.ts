@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { addressedIn } from '../../turns/text/recognition.ts';
-import { floorOf, heardAs, typedCommand } from '../delivery/inbound.ts';
+import { floorOf, deliveryFlags, typedCommand } from '../delivery/inbound.ts';
 import type { Author, MessageLocation } from '../delivery/inbound.ts';
 import type { FloorQueries, Thread } from '../port.ts';
 import { channelId, messageId } from './client.ts';
@@ -221,7 +221,7 @@ export async function toHumanMessage(
     addressed,
     attachments: said.files.map(attachmentOf),
     ...(said.editedTs === null ? {} : { version: said.editedTs }),
-    ...heardAs({ text, addressed }, { author, place, agents: by.queries.agents(), isCommand: line !== null }),
+    ...deliveryFlags({ text, addressed }, { author, place, agents: by.queries.agents(), isCommand: line !== null }),
   };
   return { human, line };
 }

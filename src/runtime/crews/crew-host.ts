@@ -5,7 +5,7 @@ import { defined, errorMessage } from '../../lib/defined.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { CrewCommands } from '../../turns/commands/context.ts';
-import type { Meant, ReactionKind } from '../../adapters/port.ts';
+import type { ChannelCommand, ReactionKind } from '../../adapters/port.ts';
 import type { CrewAsk, CrewView } from '../../turns/crew-view.ts';
 import { forTurn } from '../../turns/drawn-for.ts';
 import type { ProposedTicket } from '../../turns/proposed-ticket.ts';
@@ -327,7 +327,7 @@ export class CrewHost {
    * The command that a reaction to a message means: 🎫 makes a ticket of the message, ✅ answers a worker's question with
    * a merge, 👎 holds the worker. Returns `null` for a reaction that means nothing.
    */
-  reaction(channel: string, message: string, kind: ReactionKind): Meant | null {
+  reaction(channel: string, message: string, kind: ReactionKind): ChannelCommand | null {
     const runner = this.#runnerAt(channel);
     if (runner === null || typeof runner === 'string') return null;
     if (kind === 'ticket') return { channel, line: `/crew admit ${message}` };

@@ -17,7 +17,7 @@ let page: Page;
 beforeEach(async () => {
   here = await stand();
   audit = fakeAudit();
-  here.adapter.tell({ events: () => ({ ok: false, status: 404, text: '' }), audit });
+  here.adapter.setRuns({ events: () => ({ ok: false, status: 404, text: '' }), audit });
   page = await openPage(here.adapter.accessLink());
 });
 afterEach(async () => {

@@ -32,7 +32,7 @@ beforeEach(async () => {
     sink({ id: 8, name: 'tool:start', data: { type: 'tool:start', seq: 8 } });
     return { ok: true, close: () => void (mine.times += 1) };
   };
-  here.adapter.tell({ events, audit: fakeAudit() });
+  here.adapter.setRuns({ events, audit: fakeAudit() });
 });
 afterEach(async () => {
   for (const each of open) each.destroy();

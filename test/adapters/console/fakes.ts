@@ -86,7 +86,7 @@ export function fakeQueries(): FakeQueries {
     ],
     awake: () => [...views.keys()],
     view: (channel) => views.get(channel) ?? null,
-    outlook: (channel) => outlooks.get(channel) ?? null,
+    deliveryPreview: (channel) => outlooks.get(channel) ?? null,
     review: (channel) => reviews.get(channel) ?? null,
     crewAsks: (channel) => {
       const asking = crews.get(channel)?.workers.filter(({ asksPeople }) => asksPeople) ?? null;

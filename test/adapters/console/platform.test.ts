@@ -35,8 +35,8 @@ function said(nonce: string): NewMessage {
 describe('an empty store', () => {
   test('a message is stored with the time of the clock and read back as it was', async () => {
     const platform = open();
-    const { message, fresh } = await platform.add(written('a', { replyTo: '7' }));
-    expect(fresh).toBe(true);
+    const { message, isNew } = await platform.add(written('a', { replyTo: '7' }));
+    expect(isNew).toBe(true);
     expect(platform.message(CHANNEL, message.id)).toEqual(message);
     expect(message).toMatchObject({
       text: 'text of a',
@@ -69,7 +69,7 @@ describe('a store with messages', () => {
   test('two messages with the same key at the same moment are stored once', async () => {
     const platform = open();
     const both = await Promise.all([platform.add(written('a')), platform.add(written('a'))]);
-    expect(both.map((one) => one.fresh)).toEqual([true, false]);
+    expect(both.map((one) => one.isNew)).toEqual([true, false]);
     expect(both[0].message.id).toBe(both[1].message.id);
   });
 
@@ -81,7 +81,7 @@ describe('a store with messages', () => {
     const [, second] = await Promise.all(both);
     const again = inFile(folder, START - 60_000);
     expect(again.platform.before(CHANNEL, 10).map((message) => message.text)).toEqual(['text of a', 'text of b']);
-    expect((await again.platform.add(written('a'))).fresh).toBe(false);
+    expect((await again.platform.add(written('a'))).isNew).toBe(false);
     expect((await again.platform.add(written('c'))).message.seq).toBeGreaterThan(second?.message.seq ?? 0);
     await again.store.close();
   });
@@ -104,9 +104,9 @@ describe('a store with messages', () => {
     const { message: gone } = await platform.add(written('c'));
     await platform.add(written('d'));
     await platform.remove(CHANNEL, gone.id);
-    expect(platform.written(CHANNEL, 10, first.seq).map((message) => message.key)).toEqual(['d']);
+    expect(platform.personMessages(CHANNEL, 10, first.seq).map((message) => message.key)).toEqual(['d']);
     await platform.add(written('e'));
-    expect(platform.written(CHANNEL, 2, 0).map((message) => message.key)).toEqual(['d', 'e']);
+    expect(platform.personMessages(CHANNEL, 2, 0).map((message) => message.key)).toEqual(['d', 'e']);
   });
 
   test("an edit marks a person's message as edited, but not an announcement", async () => {
@@ -130,7 +130,7 @@ describe('a store with messages', () => {
     const platform = open();
     const broken = { ...written('a'), text: null } as unknown as NewMessage;
     await expect(platform.add(broken)).rejects.toThrow('NOT NULL');
-    expect((await platform.add(written('b'))).fresh).toBe(true);
+    expect((await platform.add(written('b'))).isNew).toBe(true);
   });
 });
 

@@ -93,7 +93,10 @@ describe('a running console', () => {
   test('healthz counts tool servers that wait for a login, names none, and stays ready', async () => {
     const { platform } = ownMessages();
     const options = { dataDir: newFolder(), platform, port: 0, clock: wallClock, log: silent };
-    const adapter = createConsoleAdapter({ ...options, waiting: () => [{ server: 'github', why: 'nobody is' }] });
+    const adapter = createConsoleAdapter({
+      ...options,
+      toolsAwaitingLogin: () => [{ server: 'github', why: 'nobody is' }],
+    });
     await adapter.start(fakeIntake(), fakeQueries());
     adapter.setReady();
     const { status, body } = await call(`${adapter.url}/healthz`);

@@ -28,7 +28,7 @@ function bench(says: string | null | Error) {
     log: pino({ level: 'silent' }),
   });
   const refused = async (): Promise<void> => {
-    access.failed(CHANNEL, new Error('closed for now'));
+    access.callFailed(CHANNEL, new Error('closed for now'));
     await time.settle();
   };
   return { time, told, platform, access, refused };
@@ -69,7 +69,7 @@ describe('a channel that refuses a call', () => {
       `suspend ${CHANNEL}: closed for now`,
       `suspend ${CHANNEL}/thread: closed for now`,
     ]);
-    access.written(CHANNEL);
+    access.postSucceeded(CHANNEL);
     expect(told.slice(-2)).toEqual([`restore ${CHANNEL}`, `restore ${CHANNEL}/thread`]);
   });
 
@@ -77,7 +77,7 @@ describe('a channel that refuses a call', () => {
     const { told, refused, access } = bench(null);
     for (let round = 0; round < 5; round += 1) {
       await refused();
-      access.written(CHANNEL);
+      access.postSucceeded(CHANNEL);
     }
     expect(suspensions(told)).toEqual([]);
   });

@@ -471,7 +471,7 @@ describe('a floor card', () => {
     platform.sender.card(CHANNEL, floorView('open'));
     const passes = async (text: string): Promise<void> => {
       platform.write(text);
-      platform.sender.seen(CHANNEL);
+      platform.sender.countBelow(CHANNEL);
       await platform.time.advance(3_000);
     };
     for (let n = 1; n <= 10; n += 1) await passes(`ann: ${n}`);
@@ -488,7 +488,7 @@ describe('a floor card', () => {
     platform.sender.card(CHANNEL, floorView('resting'));
     await platform.time.advance(3_000);
     platform.write('ann: hello');
-    platform.sender.seen(CHANNEL);
+    platform.sender.countBelow(CHANNEL);
     platform.sender.card(CHANNEL, floorView('open'));
     await platform.time.advance(3_000);
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
@@ -505,7 +505,7 @@ describe('a floor card', () => {
     await platform.time.advance(3_000);
     asks(false);
     platform.write('conch: dev waits for approval (8): npm test');
-    platform.sender.seen(CHANNEL);
+    platform.sender.countBelow(CHANNEL);
     await platform.time.advance(3_000);
     expect(platform.shown()[0]).toBe(CARD);
     asks(true);
@@ -612,7 +612,7 @@ describe('a floor card that moves', () => {
     platform.sender.card(CHANNEL, floorView('resting'));
     await platform.time.advance(7_000);
     platform.write('ann: hello');
-    platform.sender.seen(CHANNEL);
+    platform.sender.countBelow(CHANNEL);
     if (fault !== null) platform.fail('send', fault);
     platform.sender.card(CHANNEL, floorView('open'));
     return platform;

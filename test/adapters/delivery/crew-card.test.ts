@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { MOST_BUTTONS, fitting } from '../../../src/adapters/delivery/card.ts';
+import { MOST_BUTTONS, fitGroups } from '../../../src/adapters/delivery/card.ts';
 import { crewCard } from '../../../src/adapters/delivery/crew-card.ts';
 import { customId } from '../../../src/adapters/discord/content.ts';
 import { buttonValue, wordingOf } from '../../../src/adapters/slack/content.ts';
@@ -89,7 +89,7 @@ describe("a crew's card", () => {
     expect(text.length).toBeLessThan(1_600);
     const own = { kind: 'card', speaker: null, text, epoch: null, outboxId: null } as const;
     const ways = { isCustomized: true, hasBlocks: true, isThread: false };
-    const { blocks = [] } = wordingOf({ ...own, buttons: fitting(buttons, MOST_BUTTONS) }, ways);
+    const { blocks = [] } = wordingOf({ ...own, buttons: fitGroups(buttons, MOST_BUTTONS) }, ways);
     expect(blocksProblem(JSON.parse(JSON.stringify(blocks)))).toBeNull();
     expect(text).toMatch(/… and \d+ more: \/crew ps$/);
   });

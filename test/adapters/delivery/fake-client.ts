@@ -88,12 +88,12 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     async remove({ channel, id }) {
       suffer('remove', channel, null, () => without(id));
     },
-    async own(channel, { after, newest }) {
+    async readOwn(channel, { after, newest }) {
       suffer('own', channel, null, () => undefined);
       const own = messages.flatMap((message): OwnMessage[] => {
         const { id, content } = message;
         if (message.channel !== channel || typeof content === 'string') return [];
-        return [{ id, kind: content.kind, is: (post) => post.outboxId === content.outboxId }];
+        return [{ id, kind: content.kind, matches: (post) => post.outboxId === content.outboxId }];
       });
       return own.filter(({ id }) => after === null || id > after).slice(newest === null ? 0 : -newest);
     },

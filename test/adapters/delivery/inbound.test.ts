@@ -3,7 +3,7 @@ import { expect, test, describe } from 'vitest';
 import {
   createInboundQueue,
   floorOf,
-  heardAs,
+  deliveryFlags,
   createFirstTime,
   typedCommand,
 } from '../../../src/adapters/delivery/inbound.ts';
@@ -107,7 +107,7 @@ describe('the rule that keeps messages from agents', () => {
     ['webhook', 'all', [], null],
   ] as const)('gives for a %s, allowBots "%s", addressing %j: %j', (author, allowBots, addressed, rule) => {
     const by = { author, place: { allowBots }, agents: [], isCommand: false };
-    expect(heardAs({ text: '', addressed }, by).ignore ?? null).toBe(rule);
+    expect(deliveryFlags({ text: '', addressed }, by).ignore ?? null).toBe(rule);
   });
 });
 

@@ -53,7 +53,7 @@ function stand() {
 test('T41 announces a full disk once per channel, and its end as soon as a write succeeds', async () => {
   const { time, shown, lines, health, setFull } = stand();
   health.failed(FULL);
-  expect(health.stuck).toBe('full');
+  expect(health.fault).toBe('full');
   await time.advance(60_000);
   health.failed(FULL);
   await time.advance(0);
@@ -63,14 +63,14 @@ test('T41 announces a full disk once per channel, and its end as soon as a write
   ]);
   setFull(false);
   await time.advance(5_000);
-  expect(health.stuck).toBeNull();
+  expect(health.fault).toBeNull();
   expect(shown.slice(2)).toEqual([
     'console:a notice: ✅ Conch can write again.',
     'discord:b 2: ✅ Conch can write again.',
   ]);
   expect(lines.filter((line) => line.includes('"level":"error"'))).toHaveLength(1);
   health.failed(FULL);
-  expect(health.stuck).toBe('full');
+  expect(health.fault).toBe('full');
   health.stop();
 });
 
@@ -78,12 +78,12 @@ test('T41 ignores other errors, and does not check the disk after stop', async (
   const { time, shown, health } = stand();
   health.failed(new Error('a bug'));
   health.failed(new StoreError('corrupt', 'damaged'));
-  expect([health.stuck, shown]).toEqual([null, []]);
+  expect([health.fault, shown]).toEqual([null, []]);
   health.failed(FULL);
   await time.settle();
   health.stop();
   await time.advance(60_000);
-  expect([health.stuck, time.pending()]).toEqual(['full', 0]);
+  expect([health.fault, time.pending()]).toEqual(['full', 0]);
 });
 
 test('a second full disk is announced under a new outbox id, because Discord drops a repeated id', async () => {

@@ -32,7 +32,7 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
       threadOf: () => null,
       now: () => rig.time.now(),
       clean: (text) => text,
-      doubtful: () => undefined,
+      reportDoubtfulPost: () => undefined,
     }),
     failed: () => undefined,
     broken: (error) => {

@@ -104,7 +104,7 @@ export function queriesOf(places: readonly Place[], listener: Listener, lines: r
     ],
     awake: () => [],
     view: () => null,
-    outlook: () => null,
+    deliveryPreview: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => lines,

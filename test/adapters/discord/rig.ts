@@ -79,7 +79,7 @@ export async function sendingRig(
     agents: () => agents,
     awake: () => [],
     view: () => null,
-    outlook: () => null,
+    deliveryPreview: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => [],

@@ -124,7 +124,7 @@ export function sights(places: readonly Place[], threads: readonly Thread[] = []
     agents: () => AGENTS,
     awake: () => [],
     view: viewOf,
-    outlook: () => null,
+    deliveryPreview: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => [],

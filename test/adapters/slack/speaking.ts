@@ -118,7 +118,7 @@ export async function deliver(world: Speaking, row: Partial<OutboxRow> & { reado
     threadOf: () => null,
     now: () => time.clock.now(),
     clean: (text) => text,
-    doubtful: () => undefined,
+    reportDoubtfulPost: () => undefined,
   });
   const owed = rowOf(row);
   const settlements: Settlement[] = [];
@@ -197,7 +197,7 @@ function queries(agents: readonly NonNullable<Speaker>[]): FloorQueries {
     agents: () => agents.map((agent) => ({ ...agent, description: '' })),
     awake: () => [],
     view: () => null,
-    outlook: () => null,
+    deliveryPreview: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => [],
