@@ -77,24 +77,24 @@ type Parts = AdapterOptions & Pick<AdapterParts, 'intake' | 'queries' | 'signal'
 
 async function open(parts: Parts): Promise<OpenPlatform> {
   const { rest, intake, queries, clock, log } = parts;
-  const reached = createConnectRetry('Discord', parts);
-  const { self } = await reached(() => whoAmI(rest), untilDiscord);
+  const connectWithRetry = createConnectRetry('Discord', parts);
+  const { self } = await connectWithRetry(() => whoAmI(rest), untilDiscord);
   const calls = createCalls({ rest, clock });
   const read = createReader(calls, parts);
   const places = createPlaces({ read, queries, intake });
   const sender = createSender({ ...parts, calls, places, self });
-  const missing = async (channel: string, known?: GuildAnswers): Promise<readonly PermissionName[]> =>
-    (await retryRead(() => channelPermissions({ calls, self }, channel, parts.settings, known), parts)).missing;
-  const membership = new ChannelMembership({ ...parts, read, places, missing, reopened: sender.reopened });
+  const readMissing = async (channel: string, guildAnswers?: GuildAnswers): Promise<readonly PermissionName[]> =>
+    (await retryRead(() => channelPermissions({ calls, self }, channel, parts.settings, guildAnswers), parts)).missing;
+  const membership = new ChannelMembership({ ...parts, read, places, readMissing, reopened: sender.reopened });
   const context: MessageContext = {
     self,
     identities: sender.identities,
     agents: () => queries.agents(),
     channelName: (channel) => places.nameOf(channel),
   };
-  const known: Known = { self, calls, places, sender, membership, context, inbound: createInboundQueue(parts) };
-  const connection = listen(parts, known);
-  const settle = createSettling({ ...parts, ...known, reached });
+  const core: Core = { self, calls, places, sender, membership, context, inbound: createInboundQueue(parts) };
+  const connection = listen(parts, core);
+  const registerFor = createCommandRegistrar({ ...parts, ...core, connectWithRetry });
   const mayRead = (channel: string): Promise<boolean> => retryRead(() => sender.mayRead(channel), parts);
   const history = { read, places, queries, context, mayRead, log };
   await membership.checkAll();
@@ -103,14 +103,14 @@ async function open(parts: Parts): Promise<OpenPlatform> {
     sender,
     async connect() {
       await untilRefused(connection.start());
-      for (const { id } of queries.channels()) settle(id);
+      for (const { id } of queries.channels()) registerFor(id);
     },
     async disconnect() {
       await connection.stop();
-      known.inbound.stop();
+      core.inbound.stop();
     },
     readHistory(channel, after) {
-      settle(channel);
+      registerFor(channel);
       return readHistory(history, channel, after);
     },
     access: membership,
@@ -122,7 +122,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   };
 }
 
-type Known = {
+type Core = {
   readonly self: Self;
   readonly calls: Calls;
   readonly places: Places;
@@ -132,15 +132,15 @@ type Known = {
   readonly context: MessageContext;
 };
 
-function listen(parts: Parts, known: Known): Connection {
+function listen(parts: Parts, core: Core): Connection {
   const { intake } = parts;
-  const { self } = known;
-  const dispatch = createEvents({ ...parts, ...known, interactions: createInteractions({ ...parts, ...known }) });
+  const { self } = core;
+  const dispatch = createEvents({ ...parts, ...core, interactions: createInteractions({ ...parts, ...core }) });
   let losses = 0;
   // Reports the restored connection once the replayed events are stored, because turns are granted from then on.
   const resumed = (): void => {
     const before = losses;
-    void known.inbound
+    void core.inbound
       .whenSettled()
       .then(() => (losses === before ? intake.reconnected({ missed: 'nothing' }) : undefined));
   };
@@ -148,31 +148,33 @@ function listen(parts: Parts, known: Known): Connection {
     ...parts,
     bot: self.userId,
     dispatch,
-    lost() {
+    onLost() {
       losses += 1;
       intake.disconnected();
     },
-    back: (missed) => (missed === 'nothing' ? resumed() : intake.reconnected({ missed })),
+    onBack: (missed) => (missed === 'nothing' ? resumed() : intake.reconnected({ missed })),
     fatal: (error) => intake.broken(error),
   });
 }
 
-function createSettling(ports: Parts & Known & { readonly reached: ReturnType<typeof createConnectRetry> }) {
-  const { calls, places, reached, self, signal, log } = ports;
-  const settled = new Map<string, boolean>();
+function createCommandRegistrar(
+  ports: Parts & Core & { readonly connectWithRetry: ReturnType<typeof createConnectRetry> },
+) {
+  const { calls, places, connectWithRetry, self, signal, log } = ports;
+  const registeredGuilds = new Map<string, boolean>();
   return (channel: ChannelId): void => {
     const guild = places.guildOf(platformChannel(channel));
-    if (guild === null || settled.get(guild) === true) return;
-    const level = settled.has(guild) ? 'debug' : 'warn';
-    settled.set(guild, true);
+    if (guild === null || registeredGuilds.get(guild) === true) return;
+    const level = registeredGuilds.has(guild) ? 'debug' : 'warn';
+    registeredGuilds.set(guild, true);
     const register = (): Promise<boolean> =>
       registerCommands({ calls, applicationId: self.applicationId, guild, channel });
-    reached(register, untilDiscord).then(
+    connectWithRetry(register, untilDiscord).then(
       (written) => log.debug({ guild, written }, 'the slash commands are registered'),
       (error: unknown) => {
         if (signal.aborted) return;
         // Lets the next catch-up register the commands again: somebody may have invited the bot anew.
-        settled.set(guild, false);
+        registeredGuilds.set(guild, false);
         const todo =
           'invite the bot again with the scope applications.commands; until then type commands as messages: !floor status';
         log[level]({ guild, why: wordsOf(error), todo }, 'the slash commands could not be registered');
@@ -182,7 +184,7 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
 }
 
 type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> &
-  Pick<Known, 'calls' | 'self'> & { readonly places: Pick<Places, 'locate'> };
+  Pick<Core, 'calls' | 'self'> & { readonly places: Pick<Places, 'locate'> };
 
 /** Sends posts, drafts, cards, receipts and typing signs on Discord. */
 export type Sender = MessageSender & {
@@ -213,7 +215,7 @@ export function createSender(ports: SenderPorts): Sender {
         guilds.add(guild);
         await identities.ensureRoles(guild, channel);
       }
-      await webhooks.of(channel);
+      await webhooks.get(channel);
     } catch (error) {
       log.debug({ channel, why: wordsOf(error) }, 'the roles or the webhook of a channel could not be prepared');
     }
@@ -223,8 +225,8 @@ export function createSender(ports: SenderPorts): Sender {
     identities,
     mayRead,
     async start() {
-      const own = queries.channels().filter(({ parent }) => parent === null);
-      await eightAtOnce(own, ({ id }) => prepare(id));
+      const channels = queries.channels().filter(({ parent }) => parent === null);
+      await eightAtOnce(channels, ({ id }) => prepare(id));
     },
     reopened(channel) {
       calls.reopen(channel);

@@ -17,7 +17,7 @@ export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopen
   readonly places: Places;
   readonly queries: FloorQueries;
   /** Returns the permissions that Conch needs in a channel and lacks. Rejects with a `ChatError`, or when aborted. */
-  readonly missing: (channel: string, known?: GuildAnswers) => Promise<readonly PermissionName[]>;
+  readonly readMissing: (channel: string, guildAnswers?: GuildAnswers) => Promise<readonly PermissionName[]>;
 };
 
 /** Discord's answers about roles and members of guilds, by the route of the request. */
@@ -50,12 +50,17 @@ export class ChannelMembership extends ChannelAccess {
   readonly #places: Places;
   readonly #floors: () => readonly Place[];
   readonly #reopened: (channel: ChannelId) => void;
-  readonly #asking: Asking;
+  readonly #sharedAnswers: SharedAnswers;
 
   constructor(ports: ChannelMembershipPorts) {
-    const asking: Asking = { all: null };
-    super({ ...ports, ask: (channel) => ask(ports, channel, asking.all), whyClosed, floorsOf: (channel) => [channel] });
-    this.#asking = asking;
+    const sharedAnswers: SharedAnswers = { guildAnswers: null };
+    super({
+      ...ports,
+      ask: (channel) => ask(ports, channel, sharedAnswers.guildAnswers),
+      whyClosed,
+      floorsOf: (channel) => [channel],
+    });
+    this.#sharedAnswers = sharedAnswers;
     this.#places = ports.places;
     this.#reopened = ports.reopened;
     this.#floors = () => ports.queries.channels();
@@ -64,15 +69,15 @@ export class ChannelMembership extends ChannelAccess {
   /** Checks every channel with a floor: whether it exists, and which permissions the bot lacks. Never rejects. */
   async checkAll(): Promise<void> {
     const floors = this.#floors();
-    const all: GuildAnswers = new Map();
-    this.#asking.all = all;
+    const guildAnswers: GuildAnswers = new Map();
+    this.#sharedAnswers.guildAnswers = guildAnswers;
     await eightAtOnce(floors, ({ id }) => this.check(id));
-    if (this.#asking.all === all) this.#asking.all = null;
+    if (this.#sharedAnswers.guildAnswers === guildAnswers) this.#sharedAnswers.guildAnswers = null;
   }
 
-  /** Closes every channel for which `is` returns true: suspends its floor. `why` is shown to people. */
-  closeAll(is: (channel: ChannelId, parent: ChannelId | null) => boolean, why: string): void {
-    for (const { id, parent } of this.#floors()) if (is(id, parent)) this.close(id, why);
+  /** Closes every channel for which `matches` returns true: suspends its floor. `why` is shown to people. */
+  closeAll(matches: (channel: ChannelId, parent: ChannelId | null) => boolean, why: string): void {
+    for (const { id, parent } of this.#floors()) if (matches(id, parent)) this.close(id, why);
   }
 
   /**
@@ -80,7 +85,7 @@ export class ChannelMembership extends ChannelAccess {
    * again.
    */
   changed(at: ChangedPlace): void {
-    this.#asking.all = null;
+    this.#sharedAnswers.guildAnswers = null;
     for (const floor of this.#floors().filter((each) => isAt(at, each, this.#places))) {
       if (this.isClosed(floor.id)) void this.check(floor.id);
       else this.#reopened(floor.id);
@@ -88,21 +93,21 @@ export class ChannelMembership extends ChannelAccess {
   }
 }
 
-type Asking = { all: GuildAnswers | null };
+type SharedAnswers = { guildAnswers: GuildAnswers | null };
 
 async function ask(
-  { read, places, missing, log }: ChannelMembershipPorts,
+  { read, places, readMissing, log }: ChannelMembershipPorts,
   channel: ChannelId,
-  known: GuildAnswers | null,
+  guildAnswers: GuildAnswers | null,
 ): Promise<string | null> {
-  const found = await describe(read, platformChannel(channel));
-  places.learn(found);
-  const lacks = await missing(platformChannel(channel), known ?? undefined);
+  const payload = await describe(read, platformChannel(channel));
+  places.learn(payload);
+  const lacks = await readMissing(platformChannel(channel), guildAnswers ?? undefined);
   if (lacks.length > 0) {
     const level = lacks.every((name) => OPTIONAL_PERMISSIONS.has(name)) ? 'warn' : 'error';
     log[level]({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
   }
-  return isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks, found);
+  return isClosedThread(payload) ? 'the thread was closed' : whyWithout(lacks, payload);
 }
 
 function isAt(
@@ -155,12 +160,12 @@ export type PermissionNeeds = Pick<DiscordSettings, 'webhooks' | 'roles'> & { re
 
 /** Returns the permissions that the settings need. */
 export function neededPermissions({ webhooks, roles, crews = false }: PermissionNeeds): readonly PermissionName[] {
-  const switched: Partial<Record<PermissionName, boolean>> = {
+  const isNeeded: Partial<Record<PermissionName, boolean>> = {
     'Manage Webhooks': webhooks,
     'Manage Roles': roles,
     'Create Public Threads': crews,
   };
-  return NAMES.filter((name) => switched[name] ?? true);
+  return NAMES.filter((name) => isNeeded[name] ?? true);
 }
 
 const bits = z.string().regex(/^\d+$/);
@@ -195,18 +200,18 @@ export type ChannelPermissions = {
   readonly type: number;
 };
 
-const BARE = { webhooks: false, roles: false };
+const NO_FEATURES = { webhooks: false, roles: false };
 
 /**
  * Returns the permissions that the bot lacks in a channel or thread; none outside a guild. A thread has the permissions
- * of its channel. Without `settings`, webhooks and roles count as switched off. `known`: earlier answers of Discord to
+ * of its channel. Without `settings`, webhooks and roles count as switched off. `guildAnswers`: earlier answers of Discord to
  * reuse. Rejects with a `ChatError`, whose fault is `refused` when the bot cannot see the channel.
  */
 export async function channelPermissions(
   at: { readonly calls: Calls; readonly self: Self },
   channelSnowflake: string,
-  settings: PermissionNeeds = BARE,
-  known: GuildAnswers = new Map(),
+  settings: PermissionNeeds = NO_FEATURES,
+  guildAnswers: GuildAnswers = new Map(),
 ): Promise<ChannelPermissions> {
   const { calls, self } = at;
   const call = {
@@ -222,14 +227,14 @@ export async function channelPermissions(
   if (typeof guild !== 'string') return { missing: [], name, type };
   const hasParent = isThread(channel) && typeof parent === 'string';
   const rules = hasParent ? await get(Routes.channel(parent), channelSchema) : channel;
-  const once = <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => {
-    const asked = known.get(route) ?? get(route, answer);
-    known.set(route, asked);
-    asked.catch(() => known.delete(route));
-    return asked.then((found) => answer.parse(found));
+  const getOnce = <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => {
+    const pending = guildAnswers.get(route) ?? get(route, answer);
+    guildAnswers.set(route, pending);
+    pending.catch(() => guildAnswers.delete(route));
+    return pending.then((value) => answer.parse(value));
   };
-  const guildRoles = await once(Routes.guildRoles(guild), rolesSchema);
-  const { roles } = await once(Routes.guildMember(guild, self.userId), memberSchema);
+  const guildRoles = await getOnce(Routes.guildRoles(guild), rolesSchema);
+  const { roles } = await getOnce(Routes.guildMember(guild, self.userId), memberSchema);
   const member = { guild, userId: self.userId, roles, guildRoles, overwrites: rules.permission_overwrites };
   const needed = neededPermissions(settings).filter((each) => each !== 'Send Messages' || each === writing(channel));
   return { missing: missingPermissions(member, needed), name, type };
@@ -237,8 +242,10 @@ export async function channelPermissions(
 
 /** Returns the permission bits of a member in a channel. The @everyone role has the id of its guild. */
 function permissionsOf({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
-  const own = new Set([guild, ...roles]);
-  let allowed = guildRoles.filter(({ id }) => own.has(id)).reduce((sum, role) => sum | BigInt(role.permissions), 0n);
+  const memberRoles = new Set([guild, ...roles]);
+  let allowed = guildRoles
+    .filter(({ id }) => memberRoles.has(id))
+    .reduce((sum, role) => sum | BigInt(role.permissions), 0n);
   const steps = [
     overwrites.filter(({ id }) => id === guild),
     overwrites.filter(({ id }) => id !== guild && roles.includes(id)),

@@ -95,19 +95,22 @@ const REFUSALS_KEPT = 1_000;
  */
 export function createCalls(ports: { readonly rest: REST; readonly clock: Clock }): Calls {
   const { rest, clock } = ports;
-  const closed = new Map<string, { readonly channel: ChannelId; readonly until: Instant; readonly error: ChatError }>();
+  const refusals = new Map<
+    string,
+    { readonly channel: ChannelId; readonly until: Instant; readonly error: ChatError }
+  >();
   const send = async (call: Call): Promise<unknown> => {
     const key = `${call.what} ${call.channel}`;
     // A webhook may post where the bot may not.
-    const refusal = isWebhookCall(call) ? undefined : closed.get(key);
+    const refusal = isWebhookCall(call) ? undefined : refusals.get(key);
     if (refusal !== undefined && clock.now() < refusal.until) throw refusal.error;
     try {
       return await rest[call.method](call.route, optionsOf(call));
     } catch (error) {
       const failed = chatError(error, { method: call.what, channel: call.channel });
-      if (closes(call, failed)) {
-        if (closed.size >= REFUSALS_KEPT) closed.clear();
-        closed.set(key, { channel: call.channel, until: clock.now() + REFUSED_MS, error: failed });
+      if (isLastingRefusal(call, failed)) {
+        if (refusals.size >= REFUSALS_KEPT) refusals.clear();
+        refusals.set(key, { channel: call.channel, until: clock.now() + REFUSED_MS, error: failed });
       }
       throw failed;
     }
@@ -116,14 +119,14 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
     async ask(call, answer) {
       const parsed = answer.safeParse(await send(call));
       if (parsed.success) return parsed.data;
-      const where = { method: call.what, channel: call.channel, fault: 'unclear' } as const;
-      throw new ChatError(`Discord's answer to ${call.what} has an unexpected form`, where);
+      const failure = { method: call.what, channel: call.channel, fault: 'unclear' } as const;
+      throw new ChatError(`Discord's answer to ${call.what} has an unexpected form`, failure);
     },
     async tell(call) {
       await send(call);
     },
     reopen(channel) {
-      for (const [key, refusal] of closed) if (refusal.channel === channel) closed.delete(key);
+      for (const [key, refusal] of refusals) if (refusal.channel === channel) refusals.delete(key);
     },
   };
 }
@@ -171,7 +174,7 @@ function isWebhookCall(call: Call): boolean {
   return call.route.startsWith('/webhooks/');
 }
 
-function closes(call: Call, error: ChatError): boolean {
+function isLastingRefusal(call: Call, error: ChatError): boolean {
   const answer = rejectionOf(error);
   if (answer === null || answer.code === CODES.reactionBlocked || error.fault !== 'refused') return false;
   return call.callerRetries !== true && !isWebhookCall(call) && [401, 403].includes(answer.status);
@@ -225,28 +228,31 @@ class Rejection extends Error {
   }
 }
 
-type Where = { readonly method: string; readonly channel: ChannelId };
+type CallContext = { readonly method: string; readonly channel: ChannelId };
 
 /** Converts any error of a REST call to a `ChatError` whose fault says whether the call may have been executed. */
-export function chatError(error: unknown, where: Where): ChatError {
+export function chatError(error: unknown, context: CallContext): ChatError {
   if (error instanceof ChatError) return error;
-  if (error instanceof RateLimitError) return limitError(error, where);
-  if (error instanceof DiscordAPIError) return refusalError(error, where);
-  const { method } = where;
+  if (error instanceof RateLimitError) return limitError(error, context);
+  if (error instanceof DiscordAPIError) return refusalError(error, context);
+  const { method } = context;
   if (error instanceof HTTPError) {
     const cause = new Rejection(error.message, { status: error.status, code: null });
-    return new ChatError(`Discord failed at ${method} (${error.status})`, { ...where, fault: 'unclear', cause });
+    return new ChatError(`Discord failed at ${method} (${error.status})`, { ...context, fault: 'unclear', cause });
   }
-  const said = errorMessage(error);
-  if (said.startsWith('Expected token to be set')) {
-    const told = `Discord does not accept the bot's token (${method})`;
-    return new ChatError(told, { ...where, fault: 'refused', retryAfterMs: CLOSED_MS });
+  const message = errorMessage(error);
+  if (message.startsWith('Expected token to be set')) {
+    const why = `Discord does not accept the bot's token (${method})`;
+    return new ChatError(why, { ...context, fault: 'refused', retryAfterMs: CLOSED_MS });
   }
   const network = networkFailure(error);
   if (network?.isUnsent === true) {
-    return new ChatError(`Discord cannot be reached (${network.code}): ${method}`, { ...where, fault: 'unreachable' });
+    return new ChatError(`Discord cannot be reached (${network.code}): ${method}`, {
+      ...context,
+      fault: 'unreachable',
+    });
   }
-  return new ChatError(`No answer from Discord to ${method} (${brief(said)})`, { ...where, fault: 'unclear' });
+  return new ChatError(`No answer from Discord to ${method} (${shorten(message)})`, { ...context, fault: 'unclear' });
 }
 
 /** Returns Discord's answer behind a `ChatError`; `null` when there is none, and for other errors. */
@@ -261,7 +267,7 @@ export function isUnknownMessage(error: unknown): boolean {
 
 /** Returns a short text of an error for the log. The error object itself may hold secrets. */
 export function wordsOf(error: unknown): string {
-  return error instanceof Error ? brief(error.message) : 'an unknown error';
+  return error instanceof Error ? shorten(error.message) : 'an unknown error';
 }
 
 /**
@@ -289,28 +295,28 @@ const MESSAGE_LENGTH = 200;
  */
 const CLOSED_MS = 60_000;
 
-function limitError(error: RateLimitError, where: Where): ChatError {
+function limitError(error: RateLimitError, context: CallContext): ChatError {
   const waits = [Math.max(error.retryAfter, error.sublimitTimeout), error.timeToReset];
   const wait = waits.find((ms) => Number.isFinite(ms) && ms > 0);
-  return new ChatError(`Discord's rate limit delays ${where.method}`, {
-    ...where,
+  return new ChatError(`Discord's rate limit delays ${context.method}`, {
+    ...context,
     fault: 'limited',
     ...(wait === undefined ? {} : { retryAfterMs: Math.ceil(wait) }),
   });
 }
 
-function refusalError(error: DiscordAPIError, where: Where): ChatError {
+function refusalError(error: DiscordAPIError, context: CallContext): ChatError {
   const { status } = error;
   const code = typeof error.code === 'number' ? error.code : null;
-  const said = brief(error.message);
-  const cause = new Rejection(said, { status, code });
+  const message = shorten(error.message);
+  const cause = new Rejection(message, { status, code });
   const number = code === null || code === 0 ? `${status}` : `${status}, code ${code}`;
   // Discord's own answers have a code. A 403 without a code is from a proxy, and says nothing about permissions.
   const isForeign = status === 403 && code === null;
   const fault = isForeign ? 'unreachable' : status === 408 ? 'unclear' : status === 429 ? 'limited' : 'refused';
   const isPassing = status === 401 || code === CODES.missingAccess || code === CODES.missingPermissions;
-  return new ChatError(`Discord refused ${where.method}: ${said} (${number})`, {
-    ...where,
+  return new ChatError(`Discord refused ${context.method}: ${message} (${number})`, {
+    ...context,
     fault,
     cause,
     ...(isPassing ? { retryAfterMs: CLOSED_MS } : {}),
@@ -318,7 +324,7 @@ function refusalError(error: DiscordAPIError, where: Where): ChatError {
   });
 }
 
-function brief(text: string): string {
+function shorten(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').replaceAll(/\/webhooks\/\d+\/[^\s/?]+/g, '/webhooks/…');
   return line.length > MESSAGE_LENGTH ? `${line.slice(0, MESSAGE_LENGTH)}…` : line;
 }

@@ -15,16 +15,16 @@ type OptionChoice = { readonly name: string; readonly value: string };
 export type Option = z.infer<typeof optionSchema>;
 
 /** A command and its options as an interaction delivers them: the values that the person filled in. */
-export type Given = z.infer<typeof givenSchema>;
+export type CommandData = z.infer<typeof commandDataSchema>;
 
 /** Parses the values of an interaction, with options nested at any depth. */
-export const givenSchema = z.object({
+export const commandDataSchema = z.object({
   name: z.string(),
   type: z.int().optional(),
   value: z.union([z.string(), z.number(), z.boolean()]).nullish().catch(null),
   focused: z.boolean().optional().catch(undefined),
-  get options(): z.ZodCatch<z.ZodOptional<z.ZodArray<typeof givenSchema>>> {
-    return z.array(givenSchema).optional().catch(undefined);
+  get options(): z.ZodCatch<z.ZodOptional<z.ZodArray<typeof commandDataSchema>>> {
+    return z.array(commandDataSchema).optional().catch(undefined);
   },
 });
 
@@ -44,9 +44,9 @@ export function commandSet(): readonly Option[] {
 }
 
 /** Returns the command line of a filled-in slash command. */
-export function lineOf(given: Given): string {
-  const { path, row, values } = parseGiven(given);
-  const valueOf = (wanted: string) => values.find(({ name }) => name === wanted)?.value ?? null;
+export function lineOf(data: CommandData): string {
+  const { path, row, values } = parseCommandData(data);
+  const valueOf = (optionName: string) => values.find(({ name }) => name === optionName)?.value ?? null;
   const options = (row?.options ?? []).flatMap(({ name, flag }) => {
     const value = valueOf(name);
     if (flag === true) return value === true ? [`--${name}`] : [];
@@ -54,7 +54,7 @@ export function lineOf(given: Given): string {
   });
   const words = (row?.arguments ?? []).flatMap((argument) => {
     const value = valueOf(argument.name);
-    const text = value === null ? null : argument.rest === true ? flat(String(value)) : quoted(String(value));
+    const text = value === null ? null : argument.rest === true ? toOneLine(String(value)) : quoted(String(value));
     if (argument.rest !== true) return text ?? [];
     // Ends the options, so that a text that begins with "--" is not read as an option.
     const end = row?.options !== undefined && text?.startsWith('--') === true ? ['--'] : [];
@@ -81,17 +81,20 @@ export function withMessageIds(line: string): string {
 const MESSAGE_LINK = /<?https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/channels\/(?:\d{1,20}|@me)\/\d{1,20}\/(\d{1,20})>?/g;
 
 /** Returns the completions for the option that has the focus: at most 25, each value of at most 100 UTF-16 units. */
-export function choicesFor(given: Given, known: Completable): readonly OptionChoice[] {
-  const { path, row, values } = parseGiven(given);
+export function choicesFor(data: CommandData, completable: Completable): readonly OptionChoice[] {
+  const { path, row, values } = parseCommandData(data);
   const focused = values.find((value) => value.focused === true);
   const argument = row?.arguments.find(({ name }) => name === focused?.name);
   if (focused === undefined || argument === undefined || row === null) return [];
-  const typed = flat(String(focused.value ?? '')).slice(0, TYPED_LENGTH);
+  const typed = toOneLine(String(focused.value ?? '')).slice(0, TYPED_LENGTH);
   const before = typed.slice(0, typed.lastIndexOf(' ') + 1);
-  const kept = argument.rest === true ? before : '';
+  const prefix = argument.rest === true ? before : '';
   const earlier = earlierWords(row, argument, values);
-  return completions([`/${path}`, ...earlier, argument.rest === true ? typed : quotedStart(typed)].join(' '), known)
-    .map(({ value, summary }) => ({ value: `${kept}${value}`, name: cut(`${kept}${value} · ${summary}`) }))
+  return completions(
+    [`/${path}`, ...earlier, argument.rest === true ? typed : quotedStart(typed)].join(' '),
+    completable,
+  )
+    .map(({ value, summary }) => ({ value: `${prefix}${value}`, name: cut(`${prefix}${value} · ${summary}`) }))
     .filter(({ value }) => value.length <= VALUE_LENGTH)
     .slice(0, MAX_COMPLETIONS);
 }
@@ -106,12 +109,12 @@ export async function registerCommands(at: {
   readonly guild: string;
   readonly channel: ChannelId;
 }): Promise<boolean> {
-  const wanted = commandSet();
+  const commands = commandSet();
   const route = Routes.applicationGuildCommands(at.applicationId, at.guild);
   const call = { route, channel: at.channel, what: 'commands' } as const;
-  const there = await at.calls.ask({ method: 'get', ...call }, z.array(optionSchema));
-  if (sameSet(there, wanted)) return false;
-  await at.calls.tell({ method: 'put', ...call, body: wanted });
+  const registered = await at.calls.ask({ method: 'get', ...call }, z.array(optionSchema));
+  if (sameSet(registered, commands)) return false;
+  await at.calls.tell({ method: 'put', ...call, body: commands });
   return true;
 }
 
@@ -149,7 +152,7 @@ const optionSchema = z.object({
 });
 
 function commandOption(type: number, row: CommandRow, name: string): Option {
-  const named = (row.options ?? []).map(({ name: option, summary, most, flag }) =>
+  const namedOptions = (row.options ?? []).map(({ name: option, summary, most, flag }) =>
     flag === true
       ? { type: BOOLEAN, name: option, description: cut(summary), required: false }
       : optionOf({
@@ -160,12 +163,12 @@ function commandOption(type: number, row: CommandRow, name: string): Option {
           ...(most && { most }),
         }),
   );
-  const options = [...row.arguments.map(optionOf), ...named];
+  const options = [...row.arguments.map(optionOf), ...namedOptions];
   // Discord wants required options first.
-  const [required, others] = [true, false].map((each) =>
+  const [required, optional] = [true, false].map((each) =>
     options.filter((option) => (option.required === true) === each),
   );
-  return { type, name, description: cut(row.summary), options: [...(required ?? []), ...(others ?? [])] };
+  return { type, name, description: cut(row.summary), options: [...(required ?? []), ...(optional ?? [])] };
 }
 
 function optionOf(argument: Argument): Option {
@@ -197,33 +200,37 @@ function choice(value: string, summary: string): OptionChoice {
   return { value, name: cut(`${value}: ${summary}`) };
 }
 
-type ParsedCommand = { readonly path: string; readonly row: CommandRow | null; readonly values: readonly Given[] };
+type ParsedCommand = {
+  readonly path: string;
+  readonly row: CommandRow | null;
+  readonly values: readonly CommandData[];
+};
 
-function parseGiven(given: Given): ParsedCommand {
-  const [first] = given.options ?? [];
+function parseCommandData(data: CommandData): ParsedCommand {
+  const [first] = data.options ?? [];
   const inner = first?.type === SUBCOMMAND ? first : null;
-  const path = inner === null ? given.name : `${given.name} ${inner.name}`;
+  const path = inner === null ? data.name : `${data.name} ${inner.name}`;
   const rows: readonly CommandRow[] = COMMANDS;
   return {
     path,
     row: rows.find((row) => row.path === path) ?? null,
-    values: (inner === null ? given.options : inner.options) ?? [],
+    values: (inner === null ? data.options : inner.options) ?? [],
   };
 }
 
-function earlierWords(row: CommandRow, argument: Argument, values: readonly Given[]): readonly string[] {
+function earlierWords(row: CommandRow, argument: Argument, values: readonly CommandData[]): readonly string[] {
   return row.arguments.slice(0, row.arguments.indexOf(argument)).flatMap(({ name }) => {
     const value = values.find((each) => each.name === name)?.value ?? null;
     return value === null ? [] : [quoted(String(value))];
   });
 }
 
-function flat(text: string): string {
+function toOneLine(text: string): string {
   return text.replaceAll(/\s+/g, ' ');
 }
 
 function quoted(text: string): string {
-  const plain = flat(text).replaceAll('"', '').trim();
+  const plain = toOneLine(text).replaceAll('"', '').trim();
   return plain === '' || plain.includes(' ') ? `"${plain}"` : plain;
 }
 
@@ -234,9 +241,9 @@ function quotedStart(text: string): string {
 
 const cut = (text: string): string => cutTo(text, DESCRIPTION_LENGTH);
 
-function sameSet(there: readonly Option[], wanted: readonly Option[]): boolean {
+function sameSet(registered: readonly Option[], commands: readonly Option[]): boolean {
   const sorted = (set: readonly Option[]): readonly string[] => set.map(canonical).toSorted();
-  return JSON.stringify(sorted(there)) === JSON.stringify(sorted(wanted));
+  return JSON.stringify(sorted(registered)) === JSON.stringify(sorted(commands));
 }
 
 /**

@@ -23,9 +23,9 @@ type ConnectionPorts = Pick<AdapterParts, 'memory' | 'clock' | 'timers' | 'log'>
   /** The bot's user id. Stored sessions of another bot user are not resumed. */
   readonly bot: string;
   readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
-  readonly lost: () => void;
+  readonly onLost: () => void;
   /** Called when the connection works again. `missed` is `nothing` when Discord replayed all missed events. */
-  readonly back: (missed: 'nothing' | 'perhaps') => void;
+  readonly onBack: (missed: 'nothing' | 'perhaps') => void;
   readonly fatal: (error: AdapterError) => void;
 };
 
@@ -77,15 +77,15 @@ export class Connection {
   readonly #ports: ConnectionPorts;
   readonly #sessions: Sessions;
   readonly #manager: WebSocketManager;
-  readonly #ending = new AbortController();
-  readonly #first = Promise.withResolvers<void>();
-  readonly #down = new Set<number>();
-  #pace: SimpleIdentifyThrottler | null = null;
+  readonly #stopping = new AbortController();
+  readonly #firstReady = Promise.withResolvers<void>();
+  readonly #downShards = new Set<number>();
+  #throttler: SimpleIdentifyThrottler | null = null;
   #attempts = 0;
-  #opened = false;
-  #everUp = false;
-  #lost = false;
-  #missed: 'nothing' | 'perhaps' = 'nothing';
+  #hasOpened = false;
+  #hasBeenUp = false;
+  #isLost = false;
+  #missedEvents: 'nothing' | 'perhaps' = 'nothing';
   /** Resolves when the socket being opened is open or has failed. */
   #opening = Promise.withResolvers<void>();
 
@@ -106,19 +106,19 @@ export class Connection {
       updateSessionInfo: (shard, session) => this.#sessions.set(shard, session),
       buildIdentifyThrottler: () => ({
         waitForIdentify: async (shard, signal) => {
-          await identifies.take(AbortSignal.any([signal, this.#ending.signal]));
-          await this.#pace?.waitForIdentify(shard, signal);
+          await identifies.take(AbortSignal.any([signal, this.#stopping.signal]));
+          await this.#throttler?.waitForIdentify(shard, signal);
         },
       }),
     });
-    this.#first.promise.catch(() => undefined);
+    this.#firstReady.promise.catch(() => undefined);
     this.#manager.on(WebSocketShardEvents.Hello, () => this.#opening.resolve());
-    this.#manager.on(WebSocketShardEvents.Ready, ({ shardId }) => this.#up(shardId, 'perhaps'));
-    this.#manager.on(WebSocketShardEvents.Resumed, ({ shardId }) => this.#up(shardId, 'nothing'));
+    this.#manager.on(WebSocketShardEvents.Ready, ({ shardId }) => this.#markUp(shardId, 'perhaps'));
+    this.#manager.on(WebSocketShardEvents.Resumed, ({ shardId }) => this.#markUp(shardId, 'nothing'));
     this.#manager.on(WebSocketShardEvents.Closed, ({ code, shardId }) => this.#closed(shardId, code));
     // Closing a dead socket takes 30 s. This debug message reports the loss before the close.
     this.#manager.on(WebSocketShardEvents.Debug, ({ message, shardId }) => {
-      if (message.startsWith(GIVING_UP)) this.#lose(shardId);
+      if (message.startsWith(GIVING_UP)) this.#markLost(shardId);
     });
     this.#manager.on(WebSocketShardEvents.Dispatch, ({ data, shardId }) => this.#dispatch(shardId, data));
     this.#manager.on(WebSocketShardEvents.Error, ({ error }) => {
@@ -133,19 +133,19 @@ export class Connection {
    */
   async start(): Promise<void> {
     try {
-      await Promise.race([this.#connect().then(() => this.#first.promise), this.#first.promise]);
+      await Promise.race([this.#connect().then(() => this.#firstReady.promise), this.#firstReady.promise]);
     } catch (error) {
-      if (!this.#ending.signal.aborted || error instanceof AdapterError) throw error;
+      if (!this.#stopping.signal.aborted || error instanceof AdapterError) throw error;
     }
   }
 
   /** Stores the sessions for the next start, and closes the connection. Waits at most 3 s for the close. */
   async stop(): Promise<void> {
-    this.#ending.abort();
-    this.#first.resolve();
+    this.#stopping.abort();
+    this.#firstReady.resolve();
     await this.#sessions.stop();
     const hangUp = async (): Promise<void> => {
-      if (this.#opened) await this.#opening.promise;
+      if (this.#hasOpened) await this.#opening.promise;
       await this.#manager.destroy({ code: GOING_CODE, reason: 'Conch ends' });
     };
     await withinMs(STOP_MS, hangUp(), this.#ports.timers);
@@ -157,14 +157,14 @@ export class Connection {
       const { shards, session_start_limit: limit } = gatewaySchema.parse(
         await this.#manager.fetchGatewayInformation(true),
       );
-      this.#pace ??= new SimpleIdentifyThrottler(limit.max_concurrency);
-      for (let shard = 0; shard < shards; shard += 1) this.#down.add(shard);
+      this.#throttler ??= new SimpleIdentifyThrottler(limit.max_concurrency);
+      for (let shard = 0; shard < shards; shard += 1) this.#downShards.add(shard);
       if (limit.remaining < shards) throw noSessionLeft(limit.reset_after);
       await this.#manager.connect().catch((error: unknown) => {
-        if (!this.#opened) throw error;
+        if (!this.#hasOpened) throw error;
       });
     };
-    await createConnectRetry('Discord', { timers, log, signal: this.#ending.signal })(begin, untilDiscord);
+    await createConnectRetry('Discord', { timers, log, signal: this.#stopping.signal })(begin, untilDiscord);
   }
 
   /**
@@ -173,7 +173,7 @@ export class Connection {
    */
   async #session(shard: number): Promise<SessionInfo | null> {
     const { timers, log } = this.#ports;
-    const { signal } = this.#ending;
+    const { signal } = this.#stopping;
     const status = (await this.#manager.fetchStatus()).get(shard);
     const isOpening = status === undefined || status === WebSocketShardStatus.Idle;
     if (isOpening) {
@@ -184,68 +184,68 @@ export class Connection {
     }
     if (signal.aborted) return new Promise(() => undefined);
     if (isOpening) this.#opening = Promise.withResolvers();
-    this.#opened = true;
+    this.#hasOpened = true;
     return this.#sessions.get(shard);
   }
 
-  #up(shard: number, missed: 'nothing' | 'perhaps'): void {
-    const { log, back } = this.#ports;
-    if (this.#ending.signal.aborted) return;
+  #markUp(shard: number, missed: 'nothing' | 'perhaps'): void {
+    const { log, onBack } = this.#ports;
+    if (this.#stopping.signal.aborted) return;
     this.#attempts = 0;
     log.info({ shard, session: missed === 'nothing' ? 'resumed' : 'new' }, 'connected to Discord');
-    if (this.#everUp && missed === 'perhaps') {
-      this.#lose(shard);
-      this.#missed = 'perhaps';
+    if (this.#hasBeenUp && missed === 'perhaps') {
+      this.#markLost(shard);
+      this.#missedEvents = 'perhaps';
     }
-    this.#down.delete(shard);
-    if (this.#down.size > 0) return;
-    if (!this.#everUp) {
-      this.#everUp = true;
-      return this.#first.resolve();
+    this.#downShards.delete(shard);
+    if (this.#downShards.size > 0) return;
+    if (!this.#hasBeenUp) {
+      this.#hasBeenUp = true;
+      return this.#firstReady.resolve();
     }
     // Replayed events may not be dispatched yet: the connection is reported after them.
     setImmediate(() => {
-      if (!this.#lost || this.#down.size > 0) return;
-      this.#lost = false;
-      back(this.#missed);
-      this.#missed = 'nothing';
+      if (!this.#isLost || this.#downShards.size > 0) return;
+      this.#isLost = false;
+      onBack(this.#missedEvents);
+      this.#missedEvents = 'nothing';
     });
   }
 
   #closed(shard: number, code: number): void {
     this.#opening.resolve();
-    if (this.#ending.signal.aborted) return;
+    if (this.#stopping.signal.aborted) return;
     const reason = FATAL_CODES[code];
     if (code === 4004 || reason !== undefined) {
       return this.#fail(reason === undefined ? tokenRefused() : new AdapterError(reason, { adapter: 'discord' }));
     }
     this.#ports.log.info({ shard, code }, 'the connection to Discord was closed');
-    this.#lose(shard);
+    this.#markLost(shard);
   }
 
-  #lose(shard: number): void {
-    if (this.#ending.signal.aborted) return;
-    this.#down.add(shard);
-    if (!this.#everUp || this.#lost) return;
-    this.#lost = true;
-    this.#ports.lost();
+  #markLost(shard: number): void {
+    if (this.#stopping.signal.aborted) return;
+    this.#downShards.add(shard);
+    if (!this.#hasBeenUp || this.#isLost) return;
+    this.#isLost = true;
+    this.#ports.onLost();
   }
 
   #fail(error: AdapterError): void {
-    this.#ending.abort();
-    if (!this.#everUp) return this.#first.reject(error);
-    this.#ports.lost();
+    this.#stopping.abort();
+    if (!this.#hasBeenUp) return this.#firstReady.reject(error);
+    this.#ports.onLost();
     this.#ports.fatal(error);
   }
 
   #dispatch(shard: number, event: { readonly t: string; readonly d: unknown; readonly s: number }): void {
-    let taken: Promise<unknown> | null = null;
+    let handling: Promise<unknown> | null = null;
     try {
-      taken = this.#ports.dispatch(event.t, event.d);
+      handling = this.#ports.dispatch(event.t, event.d);
     } catch (error) {
       this.#ports.log.error({ event: event.t, why: wordsOf(error) }, 'handling an event from Discord failed');
     }
-    this.#sessions.passed(shard, event.s, taken);
+    this.#sessions.recordEvent(shard, event.s, handling);
   }
 }
 
@@ -268,15 +268,15 @@ class GuardedShards extends SimpleShardingStrategy {
 
   /** Guards three methods that discord.js calls without handling their rejections. */
   #guard(shard: WebSocketShard): void {
-    shard['onMessage'] = this.#guarded(shard['onMessage'].bind(shard));
-    shard['onClose'] = this.#guarded(shard['onClose'].bind(shard));
-    shard['heartbeat'] = this.#guarded(shard['heartbeat'].bind(shard));
+    shard['onMessage'] = this.#catchFaults(shard['onMessage'].bind(shard));
+    shard['onClose'] = this.#catchFaults(shard['onClose'].bind(shard));
+    shard['heartbeat'] = this.#catchFaults(shard['heartbeat'].bind(shard));
   }
 
-  #guarded<A extends unknown[]>(step: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
-    return async (...given) => {
+  #catchFaults<A extends unknown[]>(step: (...args: A) => Promise<void>): (...args: A) => Promise<void> {
+    return async (...args) => {
       try {
-        await step(...given);
+        await step(...args);
       } catch (error) {
         this.#fault(error);
       }
@@ -296,7 +296,7 @@ export class Sessions {
   readonly #ports: SessionsPorts;
   readonly #tracks = new Map<number, Track>();
   #timer: Timer | null = null;
-  #stopped = false;
+  #isStopped = false;
 
   constructor(ports: SessionsPorts) {
     this.#ports = ports;
@@ -308,33 +308,33 @@ export class Sessions {
   }
 
   /** Sets the session of a shard, to be stored. A session with invalid fields counts as none. */
-  set(shard: number, given: SessionInfo | null): void {
-    if (this.#stopped) return;
-    const session = sessionSchema.safeParse(given).success ? given : null;
+  set(shard: number, info: SessionInfo | null): void {
+    if (this.#isStopped) return;
+    const session = sessionSchema.safeParse(info).success ? info : null;
     const track = this.#track(shard);
     if (session?.sessionId === track.session?.sessionId) track.session = session;
-    else this.#tracks.set(shard, { ...trackFrom(session), written: track.written });
-    this.#later();
+    else this.#tracks.set(shard, { ...trackFrom(session), storedText: track.storedText });
+    this.#writeLater();
   }
 
   /** Records a dispatched event. The event counts as handled once `taken` settles; with `null`, at once. */
-  passed(shard: number, sequence: number, taken: Promise<unknown> | null): void {
+  recordEvent(shard: number, sequence: number, handling: Promise<unknown> | null): void {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);
-    if (taken !== null) {
+    if (handling !== null) {
       track.pending.add(sequence);
       const settled = (): void => {
         track.pending.delete(sequence);
-        this.#later();
+        this.#writeLater();
       };
-      taken.then(settled, settled);
+      handling.then(settled, settled);
     }
-    this.#later();
+    this.#writeLater();
   }
 
   /** Writes all sessions. Later changes are ignored. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#isStopped = true;
     await this.#write();
   }
 
@@ -348,8 +348,8 @@ export class Sessions {
     return `session:${this.#ports.bot}:${shard}`;
   }
 
-  #later(): void {
-    if (!this.#stopped) this.#timer ??= this.#ports.timers.after(WRITE_MS, () => void this.#write());
+  #writeLater(): void {
+    if (!this.#isStopped) this.#timer ??= this.#ports.timers.after(WRITE_MS, () => void this.#write());
   }
 
   async #write(): Promise<void> {
@@ -358,12 +358,12 @@ export class Sessions {
     this.#timer = null;
     for (const [shard, track] of this.#tracks) {
       const value = valueOf(track);
-      if (value === track.written) continue;
-      track.written = value;
+      if (value === track.storedText) continue;
+      track.storedText = value;
       try {
         await memory.set(this.#key(shard), value);
       } catch (error) {
-        track.written = null;
+        track.storedText = null;
         log.warn({ shard, why: wordsOf(error) }, 'the session with Discord could not be stored');
       }
     }
@@ -374,7 +374,7 @@ type Track = {
   session: SessionInfo | null;
   newest: number;
   readonly pending: Set<number>;
-  written: string | null;
+  storedText: string | null;
 };
 
 const sessionSchema = z.object({
@@ -385,7 +385,7 @@ const sessionSchema = z.object({
 });
 
 function trackFrom(session: SessionInfo | null): Track {
-  return { session, newest: session?.sequence ?? 0, pending: new Set(), written: null };
+  return { session, newest: session?.sequence ?? 0, pending: new Set(), storedText: null };
 }
 
 function valueOf({ session, newest, pending }: Track): string {
@@ -395,8 +395,8 @@ function valueOf({ session, newest, pending }: Track): string {
   return JSON.stringify({ sessionId, resumeURL, shardCount, sequence: first === undefined ? newest : first - 1 });
 }
 
-function readSession(kept: string | null, shardId: number): SessionInfo | null {
-  const session = parsedJson(kept ?? '', sessionSchema);
+function readSession(storedText: string | null, shardId: number): SessionInfo | null {
+  const session = parsedJson(storedText ?? '', sessionSchema);
   return session === null ? null : { ...session, shardId };
 }
 

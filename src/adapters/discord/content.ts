@@ -44,13 +44,17 @@ export function body<Rest extends { readonly flags?: number }>(
   rest?: Rest,
 ): Rest & { readonly content: string; readonly allowed_mentions: { readonly parse: readonly [] } } {
   const flags = (rest?.flags ?? 0) | SUPPRESS_EMBEDS;
-  const known = { content: cutToLimit(safeText(cutToLimit(content))), allowed_mentions: { parse: [] as const }, flags };
-  return Object.assign({}, rest, known);
+  const fixedFields = {
+    content: cutToLimit(safeText(cutToLimit(content))),
+    allowed_mentions: { parse: [] as const },
+    flags,
+  };
+  return Object.assign({}, rest, fixedFields);
 }
 
 /** Builds the body of an answer to a person. */
-export function answerBody(text: string, how: { readonly ephemeral: boolean }): ReturnType<typeof body> {
-  return body(finished(text), how.ephemeral ? { flags: EPHEMERAL } : {});
+export function answerBody(text: string, options: { readonly ephemeral: boolean }): ReturnType<typeof body> {
+  return body(withoutCursor(text), options.ephemeral ? { flags: EPHEMERAL } : {});
 }
 
 /**
@@ -66,8 +70,8 @@ export function safeText(text: string): string {
 
 function withOpenLinks(text: string): string {
   return text.replaceAll(MASKED_LINK, (link, label: string, url: string) => {
-    const shown = hostIn(label);
-    if (shown === null || shown === hostOf(url)) return link;
+    const labelHost = hostIn(label);
+    if (labelHost === null || labelHost === hostOf(url)) return link;
     return /[[\]]/.test(label) ? `[${label}] (<${url}>` : `${label} (<${url}>`;
   });
 }
@@ -76,13 +80,13 @@ function contentOf(content: Content, isWebhook: boolean, withFile = true): strin
   const { speaker, kind } = content;
   if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
   const { text } = shownOf(content, withFile);
-  return withPrefix(speaker, finished(text), isWebhook);
+  return withPrefix(speaker, withoutCursor(text), isWebhook);
 }
 
 /**
  * Returns the text of a message that is no draft. A text that ends with a draft's cursor would be deleted as a draft.
  */
-function finished(text: string): string {
+function withoutCursor(text: string): string {
   return endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text;
 }
 
@@ -98,7 +102,7 @@ export function bodyOf(content: Content, isWebhook: boolean, withFile = true): R
 
 /** Arranges buttons in rows of five. A button whose id is too long for Discord is left out. */
 export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | null = null): readonly object[] {
-  const shown = buttons
+  const validButtons = buttons
     .map((button) => ({
       type: 2,
       style: STYLES[button.style],
@@ -106,8 +110,8 @@ export function rowsOf(buttons: readonly CardButton[], mark: typeof NOTICE | nul
       custom_id: customId(button, mark),
     }))
     .filter(({ custom_id: { length } }) => length <= ID_LENGTH);
-  const rows = Array.from({ length: Math.ceil(shown.length / BUTTONS_A_ROW) }, (_, row) => row * BUTTONS_A_ROW);
-  return rows.map((from) => ({ type: 1, components: shown.slice(from, from + BUTTONS_A_ROW) }));
+  const rows = Array.from({ length: Math.ceil(validButtons.length / BUTTONS_A_ROW) }, (_, row) => row * BUTTONS_A_ROW);
+  return rows.map((from) => ({ type: 1, components: validButtons.slice(from, from + BUTTONS_A_ROW) }));
 }
 
 /** Returns the id by which Discord reports a press of the button. */
@@ -121,7 +125,7 @@ export function customId(
 /** Parses a button's id; `null` for an id that is not Conch's. */
 export function readCustomId(text: string): PressedButton | null {
   const [, letter, drawnFor = '', line = ''] = ID.exec(text) ?? [];
-  const opens = WHAT.find((each) => OPENS[each] === letter);
+  const opens = OPENING_KINDS.find((each) => OPENS[each] === letter);
   return line === '' ? null : { line, drawnFor, ...defined({ opens }) };
 }
 
@@ -138,11 +142,11 @@ export function isCardButton(id: string): boolean {
 
 /** One letter for each thing that a button opens, because Discord limits an id to 100 characters. */
 const OPENS = { rules: 'r', reason: 'n', form: 'f', input: 'i' } as const satisfies Record<ButtonOpens['what'], string>;
-const WHAT = ['rules', 'reason', 'form', 'input'] as const;
+const OPENING_KINDS = ['rules', 'reason', 'form', 'input'] as const;
 
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
-  const shown = safeText(draftText(text, TEXT_LIMIT - MOST_FRAME));
-  return `${withPrefix(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
+  const safe = safeText(draftText(text, TEXT_LIMIT - MOST_FRAME));
+  return `${withPrefix(speaker, safe.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
 }
 
 /** Returns whether a content ends with the cursor of drafts. */

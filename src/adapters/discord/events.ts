@@ -43,16 +43,16 @@ export type EventsPorts = Pick<AdapterParts, 'intake' | 'log'> & {
  * not match their schema are dropped.
  */
 export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
-  const overfull = new Set<ChannelId>();
+  const fullChannels = new Set<ChannelId>();
   const changes = new BoundedMap<MessageId, MessageChange>(CHANGES_KEPT);
   const push: Push = (channel, act) => {
     const { inbound, intake, log } = ports;
     if (inbound.hasRoom(channel)) return inbound.push(channel, act);
-    if (!overfull.has(channel)) {
-      overfull.add(channel);
+    if (!fullChannels.has(channel)) {
+      fullChannels.add(channel);
       log.error({ channel }, 'too many messages wait to be stored; later ones are read from the history');
       void inbound.push(channel, async () => {
-        overfull.delete(channel);
+        fullChannels.delete(channel);
         intake.reconnected({ missed: 'perhaps' });
       });
     }
@@ -69,15 +69,15 @@ type EventContext = EventsPorts & {
   /** The last received change of the last 1,000 changed messages. An edit or deletion may arrive before its message. */
   readonly changes: BoundedMap<MessageId, MessageChange>;
 };
-type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
+type Listener = (ports: EventContext, payload: unknown) => Promise<unknown> | null;
 
-function on<T>(event: string, schema: z.ZodType<T>, listen: (here: EventContext, payload: T) => unknown) {
-  const listener: Listener = (here, payload) => {
+function listenerFor<T>(event: string, schema: z.ZodType<T>, listen: (ports: EventContext, payload: T) => unknown) {
+  const listener: Listener = (ports, payload) => {
     const parsed = schema.safeParse(payload);
-    const taken = parsed.success ? listen(here, parsed.data) : null;
-    if (parsed.success) return taken instanceof Promise ? taken : null;
+    const handling = parsed.success ? listen(ports, parsed.data) : null;
+    if (parsed.success) return handling instanceof Promise ? handling : null;
     const problems = parsed.error.issues.map(({ path, code }) => `${path.join('.')}: ${code}`);
-    here.log.warn({ event, problems }, 'an event from Discord has an unexpected form and was dropped');
+    ports.log.warn({ event, problems }, 'an event from Discord has an unexpected form and was dropped');
     return null;
   };
   return [event, listener] as const;
@@ -99,83 +99,87 @@ const reactionSchema = z.object({
 const inGuildSchema = z.object({ guild_id: snowflakeSchema });
 
 const EVENTS: ReadonlyMap<string, Listener> = new Map([
-  on(GatewayDispatchEvents.MessageCreate, messageSchema, takeMessage),
-  on(GatewayDispatchEvents.MessageUpdate, z.unknown(), takeEdit),
-  on(GatewayDispatchEvents.MessageDelete, deletedSchema, (here, { id, channel_id: channel }) =>
-    takeDeletions(here, channel, [id]),
+  listenerFor(GatewayDispatchEvents.MessageCreate, messageSchema, takeMessage),
+  listenerFor(GatewayDispatchEvents.MessageUpdate, z.unknown(), takeEdit),
+  listenerFor(GatewayDispatchEvents.MessageDelete, deletedSchema, (ports, { id, channel_id: channel }) =>
+    takeDeletions(ports, channel, [id]),
   ),
-  on(GatewayDispatchEvents.MessageDeleteBulk, bulkDeletedSchema, (here, { ids, channel_id: channel }) =>
-    takeDeletions(here, channel, ids),
+  listenerFor(GatewayDispatchEvents.MessageDeleteBulk, bulkDeletedSchema, (ports, { ids, channel_id: channel }) =>
+    takeDeletions(ports, channel, ids),
   ),
-  on(GatewayDispatchEvents.MessageReactionAdd, reactionSchema, takeReaction),
-  on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => void here.interactions.take(payload)),
-  on(GatewayDispatchEvents.GuildCreate, guildSchema, openGuild),
-  on(GatewayDispatchEvents.GuildDelete, guildSchema, closeGuild),
-  on(GatewayDispatchEvents.GuildRoleUpdate, inGuildSchema, recheckGuild),
-  on(GatewayDispatchEvents.GuildMemberUpdate, inGuildSchema, recheckGuild),
-  on(GatewayDispatchEvents.ChannelCreate, channelSchema, takeChannel),
-  on(GatewayDispatchEvents.ChannelUpdate, channelSchema, takeChannel),
-  on(GatewayDispatchEvents.ChannelDelete, channelSchema, closeChannel),
-  on(GatewayDispatchEvents.ThreadCreate, channelSchema, takeChannel),
-  on(GatewayDispatchEvents.ThreadUpdate, channelSchema, takeChannel),
-  on(GatewayDispatchEvents.ThreadDelete, channelSchema, closeChannel),
-  on(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (here, { threads }) =>
-    learnAll(here, threads),
+  listenerFor(GatewayDispatchEvents.MessageReactionAdd, reactionSchema, takeReaction),
+  listenerFor(
+    GatewayDispatchEvents.InteractionCreate,
+    z.unknown(),
+    (ports, payload) => void ports.interactions.take(payload),
+  ),
+  listenerFor(GatewayDispatchEvents.GuildCreate, guildSchema, openGuild),
+  listenerFor(GatewayDispatchEvents.GuildDelete, guildSchema, closeGuild),
+  listenerFor(GatewayDispatchEvents.GuildRoleUpdate, inGuildSchema, recheckGuild),
+  listenerFor(GatewayDispatchEvents.GuildMemberUpdate, inGuildSchema, recheckGuild),
+  listenerFor(GatewayDispatchEvents.ChannelCreate, channelSchema, takeChannel),
+  listenerFor(GatewayDispatchEvents.ChannelUpdate, channelSchema, takeChannel),
+  listenerFor(GatewayDispatchEvents.ChannelDelete, channelSchema, closeChannel),
+  listenerFor(GatewayDispatchEvents.ThreadCreate, channelSchema, takeChannel),
+  listenerFor(GatewayDispatchEvents.ThreadUpdate, channelSchema, takeChannel),
+  listenerFor(GatewayDispatchEvents.ThreadDelete, channelSchema, closeChannel),
+  listenerFor(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (ports, { threads }) =>
+    learnAll(ports, threads),
   ),
 ]);
 
 function takeReaction(
-  here: EventContext,
+  ports: EventContext,
   { channel_id: channel, ...reaction }: z.infer<typeof reactionSchema>,
 ): Promise<unknown> | null {
-  const { places, interactions } = here;
+  const { places, interactions } = ports;
   const { id, name } = reaction.emoji;
   const kind = id == null ? reactionKind(name ?? '') : null;
   const author = reaction.member?.user;
-  if (kind === null || author == null || author.bot === true || places.at(channel) === null) return null;
-  return here.push(channelId(channel), async () => {
-    const where = await places.resolve(channel);
-    if (where === null) return;
-    await interactions.reacted({ ...reaction, author, kind, channel: where.channel });
+  if (kind === null || author == null || author.bot === true || places.cachedLocation(channel) === null) return null;
+  return ports.push(channelId(channel), async () => {
+    const location = await places.resolve(channel);
+    if (location === null) return;
+    await interactions.runReaction({ ...reaction, author, kind, channel: location.channel });
   });
 }
 
-function takeMessage(here: EventContext, message: MessagePayload): Promise<unknown> | null {
-  const { places, context, intake, interactions, sender, changes } = here;
-  const at = places.at(message.channel_id);
+function takeMessage(ports: EventContext, message: MessagePayload): Promise<unknown> | null {
+  const { places, context, intake, interactions, sender, changes } = ports;
+  const cached = places.cachedLocation(message.channel_id);
   if (isOwn(message, context)) return null;
-  if (at === null) {
+  if (cached === null) {
     if (isSpeech(message) && message.mentions.some(({ id }) => id === context.self.userId))
-      here.interactions.unplaced(message);
+      ports.interactions.explainNoFloor(message);
     return null;
   }
   if (!isSpeech(message)) {
-    if (at !== undefined) sender.countBelow(at.channel);
+    if (cached !== undefined) sender.countBelow(cached.channel);
     return null;
   }
-  void interactions.typed(message);
-  return here.push(channelId(message.channel_id), async () => {
-    const where = await places.resolve(message.channel_id);
-    if (where === null) return;
-    const overtaking = changes.get(message.id);
-    if (overtaking?.change === 'deleted') return;
-    sender.countBelow(where.channel);
-    await intake.message(humanMessage(message, where, context));
-    if (overtaking !== undefined) await intake.amend(overtaking);
+  void interactions.runTyped(message);
+  return ports.push(channelId(message.channel_id), async () => {
+    const location = await places.resolve(message.channel_id);
+    if (location === null) return;
+    const earlierChange = changes.get(message.id);
+    if (earlierChange?.change === 'deleted') return;
+    sender.countBelow(location.channel);
+    await intake.message(humanMessage(message, location, context));
+    if (earlierChange !== undefined) await intake.amend(earlierChange);
   });
 }
 
 /** Discord also sends an update when it adds embeds. Only an update with a time of editing is an edit. */
-function takeEdit(here: EventContext, payload: unknown): Promise<unknown> | null {
-  const { places, context } = here;
+function takeEdit(ports: EventContext, payload: unknown): Promise<unknown> | null {
+  const { places, context } = ports;
   const parsed = editSchema.safeParse(payload);
   if (!parsed.success || isOwn(parsed.data, context)) return null;
   const message = parsed.data;
-  if (places.at(message.channel_id) === null) return null;
-  return here.push(channelId(message.channel_id), async () => {
-    const where = await places.resolve(message.channel_id);
-    const change = where === null ? null : editOf(message, where.channel, context);
-    if (change !== null) await amend(here, change);
+  if (places.cachedLocation(message.channel_id) === null) return null;
+  return ports.push(channelId(message.channel_id), async () => {
+    const location = await places.resolve(message.channel_id);
+    const change = location === null ? null : editOf(message, location.channel, context);
+    if (change !== null) await amend(ports, change);
   });
 }
 
@@ -184,53 +188,53 @@ async function amend({ intake, changes }: EventContext, change: MessageChange): 
   await intake.amend(change);
 }
 
-function takeDeletions(here: EventContext, channel: string, ids: readonly string[]): Promise<unknown> | null {
-  const { places } = here;
-  if (places.at(channel) === null) return null;
-  return here.push(channelId(channel), async () => {
-    const where = await places.resolve(channel);
-    if (where === null) return;
-    for (const id of ids) await amend(here, { change: 'deleted', id, channel: where.channel });
+function takeDeletions(ports: EventContext, channel: string, ids: readonly string[]): Promise<unknown> | null {
+  const { places } = ports;
+  if (places.cachedLocation(channel) === null) return null;
+  return ports.push(channelId(channel), async () => {
+    const location = await places.resolve(channel);
+    if (location === null) return;
+    for (const id of ids) await amend(ports, { change: 'deleted', id, channel: location.channel });
   });
 }
 
 /** Called when a server becomes available: after connecting, after the bot joined it, after an outage. */
-function openGuild(here: EventContext, guild: z.infer<typeof guildSchema>): void {
+function openGuild(ports: EventContext, guild: z.infer<typeof guildSchema>): void {
   if (guild.unavailable === true) return;
-  learnAll(here, [...guild.channels, ...guild.threads], guild.id);
-  here.membership.changed({ guild: guild.id });
+  learnAll(ports, [...guild.channels, ...guild.threads], guild.id);
+  ports.membership.changed({ guild: guild.id });
 }
 
-function closeGuild(here: EventContext, { id, unavailable }: z.infer<typeof guildSchema>): void {
-  const { log, places, membership } = here;
+function closeGuild(ports: EventContext, { id, unavailable }: z.infer<typeof guildSchema>): void {
+  const { log, places, membership } = ports;
   if (unavailable === true) return log.warn({ guild: id }, 'a server of Discord has an outage');
   const isThere = (channel: ChannelId, parent: ChannelId | null): boolean =>
     places.guildOf(platformChannel(parent ?? channel)) === id;
   membership.closeAll(isThere, 'the bot was removed from the server');
 }
 
-function recheckGuild(here: EventContext, { guild_id: guild }: z.infer<typeof inGuildSchema>): void {
-  here.membership.changed({ guild });
+function recheckGuild(ports: EventContext, { guild_id: guild }: z.infer<typeof inGuildSchema>): void {
+  ports.membership.changed({ guild });
 }
 
-function takeChannel(here: EventContext, channel: ChannelPayload): void {
-  here.places.learn(channel);
+function takeChannel(ports: EventContext, channel: ChannelPayload): void {
+  ports.places.learn(channel);
   const { archived = false, locked = false } = channel.thread_metadata ?? {};
-  const own = channelId(channel.id);
-  if (archived && locked) here.membership.closeAll((id) => id === own, 'the thread was closed');
-  else here.membership.changed({ channel: channel.id });
+  const ownId = channelId(channel.id);
+  if (archived && locked) ports.membership.closeAll((id) => id === ownId, 'the thread was closed');
+  else ports.membership.changed({ channel: channel.id });
 }
 
-function closeChannel(here: EventContext, channel: ChannelPayload): void {
-  const own = channelId(channel.id);
-  const what = isThread(channel) ? 'the thread was deleted' : 'the channel was deleted';
-  here.membership.closeAll((id, parent) => id === own || parent === own, what);
-  here.places.forget(channel.id);
+function closeChannel(ports: EventContext, channel: ChannelPayload): void {
+  const ownId = channelId(channel.id);
+  const why = isThread(channel) ? 'the thread was deleted' : 'the channel was deleted';
+  ports.membership.closeAll((id, parent) => id === ownId || parent === ownId, why);
+  ports.places.forget(channel.id);
 }
 
-function learnAll(here: EventContext, channels: readonly unknown[], guild?: string): void {
+function learnAll(ports: EventContext, channels: readonly unknown[], guild?: string): void {
   for (const each of channels) {
     const parsed = channelSchema.safeParse(each);
-    if (parsed.success) here.places.learn(guild === undefined ? parsed.data : { ...parsed.data, guild_id: guild });
+    if (parsed.success) ports.places.learn(guild === undefined ? parsed.data : { ...parsed.data, guild_id: guild });
   }
 }

@@ -36,16 +36,18 @@ export const PAGES = 50;
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
   const place = ports.queries.channels().find(({ id }) => id === channel);
   if (place === undefined) return NOTHING;
-  const own = platformChannel(channel);
-  if (after === null) return begin(ports, own);
+  const ownId = platformChannel(channel);
+  if (after === null) return begin(ports, ownId);
   const start = snowflakeAt(timeOf(after.id) - OVERLAP_MS);
-  const read = await readBack(ports, { source: own, floor: channel, place }, start);
+  const read = await readBack(ports, { source: ownId, floor: channel, place }, start);
   const threads = await threadsSharing(ports, place, start);
   const parts = [read];
   for (const source of threads.sharing) parts.push(await readBack(ports, { source, floor: channel, place }, start));
-  const hidden = read.isEmpty && !(await ports.mayRead(own));
+  const isHidden = read.isEmpty && !(await ports.mayRead(ownId));
   const messages = parts.flatMap((part) => part.messages).sort((a, b) => compareIds(a.order, b.order));
-  const gaps = [hidden ? NOT_ALLOWED : null, threads.gap, ...parts.map(({ gap }) => gap)].filter((gap) => gap !== null);
+  const gaps = [isHidden ? NOT_ALLOWED : null, threads.gap, ...parts.map(({ gap }) => gap)].filter(
+    (gap) => gap !== null,
+  );
   return { messages, changes: parts.flatMap((part) => part.changes), gap: gaps.length === 0 ? null : gaps.join('; ') };
 }
 
@@ -97,29 +99,29 @@ export async function readPages(
   ask: (query: Readonly<Record<string, string>>) => Promise<Page>,
   { after, newest, pages }: HistoryRange & { readonly pages: number },
 ): Promise<{ readonly messages: Page; readonly isComplete: boolean; readonly isEmpty: boolean }> {
-  const found: Page = [];
+  const collected: Page = [];
   let isComplete = false;
   for (let count = 0; count < pages && !isComplete; count += 1) {
-    const size = Math.min(PAGE, (newest ?? Infinity) - found.length);
-    const listed = await ask({ limit: `${size}`, ...defined({ before: found.at(-1)?.id }) });
-    found.push(...listed.toSorted((one, other) => compareIds(other.id, one.id)));
-    const oldest = found.at(-1)?.id;
+    const size = Math.min(PAGE, (newest ?? Infinity) - collected.length);
+    const listed = await ask({ limit: `${size}`, ...defined({ before: collected.at(-1)?.id }) });
+    collected.push(...listed.toSorted((one, other) => compareIds(other.id, one.id)));
+    const oldest = collected.at(-1)?.id;
     const isPast = oldest === undefined || (after !== null && !isAfter(oldest, after));
-    isComplete = isPast || listed.length < size || found.length === newest;
+    isComplete = isPast || listed.length < size || collected.length === newest;
   }
-  const messages = found.filter(({ id }) => after === null || isAfter(id, after));
-  return { messages, isComplete, isEmpty: found.length === 0 };
+  const messages = collected.filter(({ id }) => after === null || isAfter(id, after));
+  return { messages, isComplete, isEmpty: collected.length === 0 };
 }
 
 function speechOf(
   { context }: HistoryPorts,
   { floor, place }: Source,
-  seen: readonly MessagePayload[],
+  parsed: readonly MessagePayload[],
 ): { readonly messages: readonly HumanMessage[]; readonly changes: readonly MessageChange[] } {
-  const spoken = seen.filter((message) => isSpeech(message) && !isOwn(message, context)).toReversed();
+  const speech = parsed.filter((message) => isSpeech(message) && !isOwn(message, context)).toReversed();
   return {
-    messages: spoken.map((message) => humanMessage(message, { channel: floor, place }, context)),
-    changes: spoken.flatMap((message) => editOf(message, floor, context) ?? []),
+    messages: speech.map((message) => humanMessage(message, { channel: floor, place }, context)),
+    changes: speech.flatMap((message) => editOf(message, floor, context) ?? []),
   };
 }
 
@@ -129,8 +131,8 @@ function speechOf(
  * `sharing` is empty.
  */
 async function threadsSharing(ports: HistoryPorts, place: Place, start: string): Promise<Threads> {
-  const own = platformChannel(place.id);
-  const guild = ports.places.guildOf(own);
+  const ownId = platformChannel(place.id);
+  const guild = ports.places.guildOf(ownId);
   if (place.parent !== null || place.threads === 'ignore' || guild === null) return { sharing: [], gap: null };
   const list = async (route: `/${string}`): Promise<readonly ChannelPayload[]> => {
     const { threads } = await ports.read({ route, channel: place.id, what: 'threads' }, threadsSchema);
@@ -138,17 +140,19 @@ async function threadsSharing(ports: HistoryPorts, place: Place, start: string):
   };
   const active = await list(Routes.guildActiveThreads(guild));
   // Discord refuses to list archived threads without "Read Message History". The channel's own gap reports that.
-  const archived = await list(Routes.channelThreads(own, 'public')).catch(nullIfRefused);
+  const archived = await list(Routes.channelThreads(ownId, 'public')).catch(nullIfRefused);
   const newestIn = (thread: ChannelPayload): string => thread.last_message_id ?? thread.id;
-  const missed = [...active, ...(archived ?? [])]
-    .filter((thread) => thread.parent_id === own && isAfter(newestIn(thread), start))
+  const missedThreads = [...active, ...(archived ?? [])]
+    .filter((thread) => thread.parent_id === ownId && isAfter(newestIn(thread), start))
     .toSorted((one, other) => compareIds(newestIn(other), newestIn(one)));
-  const fresh = missed.slice(0, THREADS_READ);
-  for (const thread of fresh) ports.places.learn(thread);
-  if (place.threads === 'own') for (const { id } of fresh) await ports.places.resolve(id);
+  const newestThreads = missedThreads.slice(0, THREADS_READ);
+  for (const thread of newestThreads) ports.places.learn(thread);
+  if (place.threads === 'own') for (const { id } of newestThreads) await ports.places.resolve(id);
   const gap =
-    missed.length > THREADS_READ ? `only the newest ${THREADS_READ} threads with missed messages were read` : null;
-  return { sharing: place.threads === 'parent' ? fresh.map(({ id }) => id) : [], gap };
+    missedThreads.length > THREADS_READ
+      ? `only the newest ${THREADS_READ} threads with missed messages were read`
+      : null;
+  return { sharing: place.threads === 'parent' ? newestThreads.map(({ id }) => id) : [], gap };
 }
 
 type Threads = { readonly sharing: readonly string[]; readonly gap: string | null };

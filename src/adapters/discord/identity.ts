@@ -43,7 +43,7 @@ type OwnIdentities = Identities & {
 };
 
 const roleSchema = z.object({ id: z.string() });
-const listedSchema = z.object({
+const listedRoleSchema = z.object({
   id: z.string(),
   name: z.string(),
   color: z.number(),
@@ -51,7 +51,7 @@ const listedSchema = z.object({
   mentionable: z.boolean(),
   hoist: z.boolean(),
 });
-type Listed = z.infer<typeof listedSchema>;
+type ListedRole = z.infer<typeof listedRoleSchema>;
 const rolesSchema = z.array(z.unknown());
 
 /**
@@ -75,11 +75,11 @@ export function createIdentities(ports: IdentityPorts): OwnIdentities {
       try {
         const route = Routes.guildRoles(guild);
         const listed = await ports.calls.ask({ method: 'get', route, channel, what: 'list roles' }, rolesSchema);
-        const there = listed.flatMap((role) => listedSchema.safeParse(role).data ?? []);
-        const where = { guild, channel, mark: markOf(ports.self) };
-        for (const agent of queries.agents()) agents.set(await roleOf(ports, where, { agent, there }), agent.id);
-        for (const { id, ...listedRole } of there) {
-          if (agents.has(id) || !isMarked(listedRole, where.mark)) continue;
+        const roles = listed.flatMap((role) => listedRoleSchema.safeParse(role).data ?? []);
+        const scope = { guild, channel, mark: markOf(ports.self) };
+        for (const agent of queries.agents()) agents.set(await roleOf(ports, scope, { agent, roles }), agent.id);
+        for (const { id, ...listedRole } of roles) {
+          if (agents.has(id) || !isMarked(listedRole, scope.mark)) continue;
           const role = { route: Routes.guildRole(guild, id), channel, what: 'delete a role' };
           await ports.calls.tell({ method: 'delete', ...role });
         }
@@ -90,7 +90,7 @@ export function createIdentities(ports: IdentityPorts): OwnIdentities {
   };
 }
 
-type Named = NonNullable<Speaker>;
+type NamedSpeaker = NonNullable<Speaker>;
 
 /** Discord's limit for a webhook's name, in UTF-16 units. */
 const NAME_LIMIT = 80;
@@ -100,7 +100,7 @@ const EMOJI_LENGTH = 16;
  * Returns the name above an agent's messages, in at most 80 UTF-16 units. An emoji avatar stands in front. The words
  * that Discord forbids in names are broken by a hair space.
  */
-export function usernameOf(speaker: Named): string {
+export function usernameOf(speaker: NamedSpeaker): string {
   const name = speaker.name.replaceAll(/\s+/g, ' ').trim();
   const emoji = isEmoji(speaker.avatar) ? `${speaker.avatar} ` : '';
   const whole = `${emoji}${name === '' ? speaker.id : name}`.toWellFormed();
@@ -112,12 +112,12 @@ export function usernameOf(speaker: Named): string {
 }
 
 /** Returns the URL of an agent's avatar; `null` when it is not an https URL. */
-export function avatarUrlOf(speaker: Named): string | null {
+export function avatarUrlOf(speaker: NamedSpeaker): string | null {
   return speaker.avatar?.startsWith('https://') === true ? speaker.avatar : null;
 }
 
 /** Returns the agent's name for the start of a message that the bot itself posts: "**dev**:". */
-export function prefixOf(speaker: Named): string {
+export function prefixOf(speaker: NamedSpeaker): string {
   const name = usernameOf(speaker)
     .replaceAll(/[*_~|`\\>]/g, '')
     .trim();
@@ -142,32 +142,32 @@ function plain(name: string): string {
 
 type Agent = ReturnType<FloorQueries['agents']>[number];
 
-type Where = { readonly guild: string; readonly channel: ChannelId; readonly mark: number };
+type RoleScope = { readonly guild: string; readonly channel: ChannelId; readonly mark: number };
 
 async function roleOf(
   ports: IdentityPorts,
-  where: Where,
-  { agent, there }: { readonly agent: Agent; readonly there: readonly Listed[] },
+  scope: RoleScope,
+  { agent, roles }: { readonly agent: Agent; readonly roles: readonly ListedRole[] },
 ): Promise<string> {
   const { calls, memory } = ports;
-  const { guild, channel, mark: color } = where;
+  const { guild, channel, mark: color } = scope;
   const name = usernameOf({ ...agent, avatar: null });
-  const known = there.find(({ id }) => id === memory.get(roleKey(guild, agent.id)));
-  if (known !== undefined) {
-    const route = Routes.guildRole(guild, known.id);
-    if (known.color !== color)
+  const storedRole = roles.find(({ id }) => id === memory.get(roleKey(guild, agent.id)));
+  if (storedRole !== undefined) {
+    const route = Routes.guildRole(guild, storedRole.id);
+    if (storedRole.color !== color)
       await calls.tell({ method: 'patch', route, channel, what: 'mark a role', body: { color } });
-    return known.id;
+    return storedRole.id;
   }
   const body = { name, permissions: '0', mentionable: true, hoist: false, color };
   const call = { method: 'post', route: Routes.guildRoles(guild), channel, what: 'make a role', body } as const;
-  const left = there.find((role) => role.name === name && isMarked(role, color));
-  const { id } = left ?? (await calls.ask(call, roleSchema));
+  const sameRole = roles.find((role) => role.name === name && isMarked(role, color));
+  const { id } = sameRole ?? (await calls.ask(call, roleSchema));
   await memory.set(roleKey(guild, agent.id), id);
   return id;
 }
 
-function isMarked({ color, permissions, mentionable, hoist }: Omit<Listed, 'id'>, mark: number): boolean {
+function isMarked({ color, permissions, mentionable, hoist }: Omit<ListedRole, 'id'>, mark: number): boolean {
   return color === mark && permissions === '0' && mentionable && !hoist;
 }
 
@@ -200,10 +200,10 @@ const listSchema = z.array(z.unknown());
 
 type State = {
   readonly users: Set<ChannelId>;
-  looking: Promise<Webhook | null> | null;
+  lookup: Promise<Webhook | null> | null;
   withoutUntil: Instant;
-  warned: boolean;
-  lost: Webhook | null;
+  hasWarned: boolean;
+  lostWebhook: Webhook | null;
   lostAt: Instant;
 };
 
@@ -214,12 +214,13 @@ type State = {
 export class Webhooks {
   readonly #ports: WebhooksPorts;
   readonly #states = new Map<string, State>();
-  readonly #own = new BoundedMap<string, true>(IDS_KEPT);
+  readonly #ownWebhookIds = new BoundedMap<string, true>(IDS_KEPT);
 
   constructor(ports: WebhooksPorts) {
     this.#ports = ports;
     for (const { id, parent } of ports.queries.channels()) {
-      for (const webhook of storedWebhooks(ports.memory, platformChannel(parent ?? id))) this.#own.set(webhook, true);
+      for (const webhook of storedWebhooks(ports.memory, platformChannel(parent ?? id)))
+        this.#ownWebhookIds.set(webhook, true);
     }
   }
 
@@ -227,43 +228,43 @@ export class Webhooks {
    * Returns the webhook of a channel and its threads; `null` when the bot itself must post. Rejects with a `ChatError`
    * when the search for a webhook failed without a refusal; nothing was posted then.
    */
-  async of(channel: ChannelId): Promise<Webhook | null> {
+  async get(channel: ChannelId): Promise<Webhook | null> {
     if (!this.#ports.enabled) return null;
     const location = await this.#locate(channel);
     const state = this.#stateOf(location);
     state.users.add(channel);
     if (this.#ports.clock.now() < state.withoutUntil) return null;
-    state.looking ??= this.#look(channel, location, state);
-    return state.looking;
+    state.lookup ??= this.#lookUp(channel, location, state);
+    return state.lookup;
   }
 
   /**
-   * Called when Discord no longer knows a webhook, or when somebody moved the webhook to another channel. The next `of`
+   * Called when Discord no longer knows a webhook, or when somebody moved the webhook to another channel. The next `get`
    * finds or creates another one. After a second loss within 10 minutes, the bot itself posts for up to 10 minutes.
    */
-  async lost(channel: ChannelId, webhook: Webhook): Promise<void> {
+  async markLost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;
     const state = this.#stateOf(await this.#locate(channel));
-    const current = await state.looking?.catch(() => null);
+    const current = await state.lookup?.catch(() => null);
     if (current?.id !== webhook.id || current.token !== webhook.token) return;
     const isAgain = clock.now() - state.lostAt < WITHOUT_MS;
-    Object.assign(state, { looking: null, lost: webhook, lostAt: clock.now() });
-    if (isAgain) this.#without(state, channel, 'its webhook was lost twice');
+    Object.assign(state, { lookup: null, lostWebhook: webhook, lostAt: clock.now() });
+    if (isAgain) this.#pause(state, channel, 'its webhook was lost twice');
     else log.warn({ channel, webhook: webhook.id }, 'a webhook was deleted or its token changed; another one is used');
   }
 
-  /** Called when permissions may have changed. Where the bot itself posts, `of` looks for a webhook again. */
+  /** Called when permissions may have changed. Where the bot itself posts, `get` looks for a webhook again. */
   reopen(channel: ChannelId): void {
-    const own = platformChannel(channel);
-    for (const [id, state] of this.#states) if (id === own || state.users.has(channel)) state.withoutUntil = 0;
+    const ownId = platformChannel(channel);
+    for (const [id, state] of this.#states) if (id === ownId || state.users.has(channel)) state.withoutUntil = 0;
   }
 
   isOwn(webhookId: string): boolean {
-    return this.#own.has(webhookId) || webhookId === this.#ports.self.applicationId;
+    return this.#ownWebhookIds.has(webhookId) || webhookId === this.#ports.self.applicationId;
   }
 
   #locate(channel: ChannelId): Promise<Location> {
-    return this.#ports.locate(channel).catch((error: unknown) => Promise.reject(notSaid(error, channel)));
+    return this.#ports.locate(channel).catch((error: unknown) => Promise.reject(noWebhookError(error, channel)));
   }
 
   #stateOf({ channel }: Location): State {
@@ -271,46 +272,46 @@ export class Webhooks {
     if (known !== undefined) return known;
     const state: State = {
       users: new Set(),
-      looking: null,
+      lookup: null,
       withoutUntil: 0,
-      warned: false,
-      lost: null,
+      hasWarned: false,
+      lostWebhook: null,
       lostAt: -Infinity,
     };
     this.#states.set(channel, state);
     return state;
   }
 
-  async #look(channel: ChannelId, location: Location, state: State): Promise<Webhook | null> {
+  async #lookUp(channel: ChannelId, location: Location, state: State): Promise<Webhook | null> {
     try {
-      const listed = await list(this.#ports, channel, location);
-      const usable = listed.find(({ id, token }) => id !== state.lost?.id || token !== state.lost.token);
-      return await this.#found(location, usable ?? (await create(this.#ports, channel, location)));
+      const listed = await listWebhooks(this.#ports, channel, location);
+      const usable = listed.find(({ id, token }) => id !== state.lostWebhook?.id || token !== state.lostWebhook.token);
+      return await this.#remember(location, usable ?? (await createWebhook(this.#ports, channel, location)));
     } catch (error) {
-      state.looking = null;
-      if (!(error instanceof ChatError) || error.fault !== 'refused') throw notSaid(error, channel);
-      this.#without(state, channel, wordsOf(error));
+      state.lookup = null;
+      if (!(error instanceof ChatError) || error.fault !== 'refused') throw noWebhookError(error, channel);
+      this.#pause(state, channel, wordsOf(error));
       return null;
     }
   }
 
-  async #found(location: Location, webhook: Webhook): Promise<Webhook> {
+  async #remember(location: Location, webhook: Webhook): Promise<Webhook> {
     const { memory } = this.#ports;
-    this.#own.set(webhook.id, true);
+    this.#ownWebhookIds.set(webhook.id, true);
     const known = storedWebhooks(memory, location.channel);
     if (known.includes(webhook.id)) return webhook;
     await memory.set(webhooksKey(location.channel), [...known, webhook.id].slice(-IDS_REMEMBERED).join(' '));
     return webhook;
   }
 
-  #without(state: State, channel: ChannelId, why: string): void {
+  #pause(state: State, channel: ChannelId, why: string): void {
     state.withoutUntil = this.#ports.clock.now() + WITHOUT_MS;
-    if (!state.warned) this.#ports.log.warn({ channel, why }, 'agents post as the bot, with their names in front');
-    state.warned = true;
+    if (!state.hasWarned) this.#ports.log.warn({ channel, why }, 'agents post as the bot, with their names in front');
+    state.hasWarned = true;
   }
 }
 
-async function list(ports: WebhooksPorts, channel: ChannelId, location: Location): Promise<readonly Webhook[]> {
+async function listWebhooks(ports: WebhooksPorts, channel: ChannelId, location: Location): Promise<readonly Webhook[]> {
   const route = Routes.channelWebhooks(location.channel);
   const listed = await ports.calls.ask({ method: 'get', route, channel, what: 'list webhooks' }, listSchema);
   return listed.flatMap((each) => {
@@ -321,18 +322,18 @@ async function list(ports: WebhooksPorts, channel: ChannelId, location: Location
   });
 }
 
-async function create(ports: WebhooksPorts, channel: ChannelId, location: Location): Promise<Webhook> {
+async function createWebhook(ports: WebhooksPorts, channel: ChannelId, location: Location): Promise<Webhook> {
   const route = Routes.channelWebhooks(location.channel);
   const call = { method: 'post', route, channel, what: 'make a webhook', body: { name: NAME } } as const;
-  const made = await ports.calls.ask(call, webhookSchema);
-  if (typeof made.token === 'string') return { id: made.id, token: made.token };
+  const created = await ports.calls.ask(call, webhookSchema);
+  if (typeof created.token === 'string') return { id: created.id, token: created.token };
   throw new ChatError('The new webhook has no token', { method: 'make a webhook', channel, fault: 'refused' });
 }
 
 /**
  * Converts an error of the search for a webhook to one whose fault is never `unclear`, because nothing was posted yet.
  */
-function notSaid(error: unknown, channel: ChannelId): ChatError {
+function noWebhookError(error: unknown, channel: ChannelId): ChatError {
   if (error instanceof ChatError && error.fault !== 'unclear') return error;
   const where = { method: 'find a webhook', channel, fault: 'unreachable' } as const;
   return new ChatError(`No webhook could be found (${wordsOf(error)})`, { ...where, cause: error });

@@ -20,7 +20,7 @@ import { COMMAND_RULE, answerParts, createDeduplicator, createFirstTime, whyLine
 import type { Deduplicator, FirstTime } from '../delivery/inbound.ts';
 import { EPHEMERAL, TEXT_LIMIT, answerBody, cutTo, readCustomId, rowsOf, textFile, customId } from './content.ts';
 import type { PressedButton } from './content.ts';
-import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
+import { choicesFor, commandDataSchema, lineOf, withMessageIds } from './commands.ts';
 import { channelId, chatError, platformChannel, rejectionOf, wordsOf } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import { authorOf, commandIn, humanMessage, memberSchema, writerName, userSchema } from './parse-message.ts';
@@ -38,7 +38,7 @@ type InteractionPorts = Pick<AdapterParts, 'queries' | 'clock' | 'timers' | 'log
   readonly context: MessageContext;
 };
 
-/** Answers commands, buttons, forms and reactions. Only `reacted` rejects, when its command fails with an error. */
+/** Answers commands, buttons, forms and reactions. Only `runReaction` rejects, when its command fails with an error. */
 export type Interactions = {
   /**
    * Answers a slash command, its completions, a button or a form. Does nothing when Discord delivers it a second time.
@@ -48,17 +48,17 @@ export type Interactions = {
    * Runs a command that was typed as a message ("!floor skip"), at most once per message, also over restarts. Replies
    * to people, not to programs.
    */
-  typed(message: MessagePayload): Promise<void>;
+  runTyped(message: MessagePayload): Promise<void>;
   /** Runs the command that a person's reaction means. Replies only with a refusal. */
-  reacted(reaction: Reacted): Promise<void>;
+  runReaction(reaction: ReactionEvent): Promise<void>;
   /** Tells people who mention the bot in a channel without a floor how to get one. */
-  unplaced(message: MessagePayload): void;
+  explainNoFloor(message: MessagePayload): void;
 };
 
 /** Returns the handlers of commands, buttons, forms and reactions. */
 export function createInteractions(ports: InteractionPorts): Interactions {
   const deliveries = createDeduplicator(ports.clock);
-  const desk: Desk = {
+  const handlerPorts: HandlerPorts = {
     ...ports,
     deliveries,
     forms: new BoundedMap(FORMS_KEPT),
@@ -73,17 +73,17 @@ export function createInteractions(ports: InteractionPorts): Interactions {
       }
       const interaction = parsed.data;
       if (!deliveries.claim(interaction.id)) return;
-      await answerInteraction(desk, interaction).catch((error: unknown) => {
+      await answerInteraction(handlerPorts, interaction).catch((error: unknown) => {
         ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
       });
     },
-    typed: (message) => runTyped(desk, message),
-    reacted: (reaction) => runReaction(desk, reaction),
-    unplaced: createUnplaced(ports),
+    runTyped: (message) => runTyped(handlerPorts, message),
+    runReaction: (reaction) => runReaction(handlerPorts, reaction),
+    explainNoFloor: createNoFloorReply(ports),
   };
 }
 
-type Desk = InteractionPorts & {
+type HandlerPorts = InteractionPorts & {
   readonly deliveries: Deduplicator;
   readonly forms: BoundedMap<string, SentForm>;
   readonly isFirst: FirstTime;
@@ -111,10 +111,10 @@ const interactionSchema = z.object({
 
 type Interaction = z.infer<typeof interactionSchema>;
 
-async function answerInteraction(ports: Desk, interaction: Interaction): Promise<void> {
+async function answerInteraction(ports: HandlerPorts, interaction: Interaction): Promise<void> {
   switch (interaction.type) {
     case TYPES.autocomplete:
-      return callback(ports, interaction, {
+      return sendCallback(ports, interaction, {
         type: CHOICES,
         data: { choices: await completionsFor(ports, interaction) },
       });
@@ -123,21 +123,21 @@ async function answerInteraction(ports: Desk, interaction: Interaction): Promise
     case TYPES.form: {
       const refusal = await refusalOf(ports, interaction);
       const modal = refusal === null ? await modalFor(ports, interaction) : null;
-      if (modal !== null) return callback(ports, interaction, { type: MODAL, data: modal });
+      if (modal !== null) return sendCallback(ports, interaction, { type: MODAL, data: modal });
       if (await acknowledge(ports, interaction))
         await show(ports, interaction, refusal ?? (await carryOut(ports, interaction)));
     }
   }
 }
 
-async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown | null> {
-  const pressed = interaction.type === TYPES.button ? askedBy(interaction) : null;
+async function refusalOf(ports: HandlerPorts, interaction: Interaction): Promise<ShownAnswer | null> {
+  const pressed = interaction.type === TYPES.button ? requestOf(interaction) : null;
   const by = principalOf(interaction);
   if (pressed?.drawnFor === undefined || by === null) return null;
   if (pressed.opens === undefined || pressed.opens === 'input') return null;
-  const where = await placeAt(ports, interaction);
-  if (where === null) return null;
-  const text = ports.intake.refusal(where.channel, by, pressed.line, pressed.drawnFor);
+  const location = await placeAt(ports, interaction);
+  if (location === null) return null;
+  const text = ports.intake.refusal(location.channel, by, pressed.line, pressed.drawnFor);
   return text === null ? null : { ok: false, text };
 }
 
@@ -145,11 +145,11 @@ async function refusalOf(ports: Desk, interaction: Interaction): Promise<Shown |
  * Returns the form that a button opens; `null` for a button without a form. The form of a question is also `null` when
  * the question is closed or Discord cannot draw the form.
  */
-async function modalFor(ports: Desk, interaction: Interaction): Promise<object | null> {
-  const pressed = askedBy(interaction);
+async function modalFor(ports: HandlerPorts, interaction: Interaction): Promise<object | null> {
+  const pressed = requestOf(interaction);
   if (pressed?.drawnFor === undefined || (pressed.opens !== 'reason' && pressed.opens !== 'form')) return null;
-  const where = await placeAt(ports, interaction);
-  const view = where === null ? null : ports.queries.view(where.channel);
+  const location = await placeAt(ports, interaction);
+  const view = location === null ? null : ports.queries.view(location.channel);
   if (pressed.opens === 'reason') return reasonModal(pressed, reasonFieldLabel(view, pressed));
   const found = view === null ? null : openingButton(view, { ...pressed, opens: 'form' });
   if (found?.opens.what !== 'form') return null;
@@ -165,7 +165,7 @@ async function acknowledge(ports: InteractionPorts, interaction: Interaction): P
   const { log } = ports;
   for (let again = true; ; again = false) {
     try {
-      await callback(ports, interaction, { type: DEFERRED, data: { flags: EPHEMERAL } });
+      await sendCallback(ports, interaction, { type: DEFERRED, data: { flags: EPHEMERAL } });
       return true;
     } catch (error) {
       const failed = chatError(error, { method: 'interaction', channel: placeOf(interaction) });
@@ -178,40 +178,40 @@ async function acknowledge(ports: InteractionPorts, interaction: Interaction): P
   }
 }
 
-async function carryOut(ports: Desk, interaction: Interaction): Promise<Shown> {
-  const asked = askedBy(interaction);
+async function carryOut(ports: HandlerPorts, interaction: Interaction): Promise<ShownAnswer> {
+  const request = requestOf(interaction);
   const by = principalOf(interaction);
-  if (asked === null || by === null) return { ok: false, text: OVER };
+  if (request === null || by === null) return { ok: false, text: OVER };
   let answer: Answer;
   try {
-    const where = await ports.places.resolve(interaction.channel_id ?? '');
-    if (where === null) return { ok: false, text: NOT_HERE };
+    const location = await ports.places.resolve(interaction.channel_id ?? '');
+    if (location === null) return { ok: false, text: NOT_HERE };
     // A form button gets here when no form could be shown. Its command line answers that the question is closed, or how
     // to answer in words.
-    if ('opens' in asked && asked.opens !== undefined && asked.opens !== 'form')
-      return openQuestion(ports.queries.view(where.channel), asked);
-    answer = await ports.intake.command(where.channel, by, asked.line, asked.drawnFor);
+    if ('opens' in request && request.opens !== undefined && request.opens !== 'form')
+      return openQuestion(ports.queries.view(location.channel), request);
+    answer = await ports.intake.command(location.channel, by, request.line, request.drawnFor);
   } catch (error) {
     ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
     answer = { ok: false, text: failedText(error, 'Nothing was changed.') };
   }
-  return asked.drawnFor === undefined ? answer : offerAgain(ports, { interaction, asked, answer });
+  return request.drawnFor === undefined ? answer : offerAgain(ports, { interaction, request: request, answer });
 }
 
 function offerAgain(
-  { forms }: Desk,
-  sent: { readonly interaction: Interaction; readonly asked: PressedForm; readonly answer: Answer },
-): Shown {
-  const { interaction, asked, answer } = sent;
-  const { filled = null } = asked;
+  { forms }: HandlerPorts,
+  outcome: { readonly interaction: Interaction; readonly request: PressedForm; readonly answer: Answer },
+): ShownAnswer {
+  const { interaction, request, answer } = outcome;
+  const { filled = null } = request;
   if (filled === null) return answer;
-  const key = formKey(interaction, asked);
+  const key = formKey(interaction, request);
   if (answer.ok) forms.delete(key);
-  else forms.set(key, { filled, wrong: answer.fields ?? {} });
+  else forms.set(key, { filled, errors: answer.fields ?? {} });
   if (answer.fields === undefined) return answer;
-  const [path = '', question = ''] = asked.line.split(' ');
-  const again = { label: 'Answer again…', line: `${path} ${question}`, drawnFor: asked.drawnFor } as const;
-  return { ...answer, buttons: [{ ...again, style: 'good', opens: { what: 'form', of: [] } }] };
+  const [path = '', question = ''] = request.line.split(' ');
+  const button = { label: 'Answer again…', line: `${path} ${question}`, drawnFor: request.drawnFor } as const;
+  return { ...answer, buttons: [{ ...button, style: 'good', opens: { what: 'form', of: [] } }] };
 }
 
 const OVER = 'This button no longer works. Use the newest card, or /floor status.';
@@ -219,24 +219,24 @@ const QUESTION_OVER = 'That request is closed.';
 const NOT_HERE =
   'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';
 
-type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
+type ShownAnswer = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
-function openQuestion(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): Shown {
+function openQuestion(view: FloorView | null, { line, drawnFor, opens = 'input' }: PressedButton): ShownAnswer {
   const found = view === null ? null : questionOpened(view, { line, drawnFor, opens });
   return found === null ? { ok: false, text: QUESTION_OVER } : { ok: true, ...found };
 }
 
 type PressedForm = PressedButton & { readonly filled?: FilledForm | null };
-type Asked = PressedForm | { readonly line: string; readonly drawnFor?: undefined };
+type LineRequest = PressedForm | { readonly line: string; readonly drawnFor?: undefined };
 
-function askedBy({ type, data }: Interaction): Asked | null {
+function requestOf({ type, data }: Interaction): LineRequest | null {
   if (type === TYPES.form) return readModal(data);
   if (type === TYPES.button) {
     const button = z.object({ custom_id: z.string() }).safeParse(data);
     return button.success ? readCustomId(button.data.custom_id) : null;
   }
-  const given = givenSchema.safeParse(data);
-  return given.success ? { line: lineOf(given.data) } : null;
+  const parsed = commandDataSchema.safeParse(data);
+  return parsed.success ? { line: lineOf(parsed.data) } : null;
 }
 
 function principalOf({ member, user }: Interaction): Principal | null {
@@ -246,35 +246,35 @@ function principalOf({ member, user }: Interaction): Principal | null {
 }
 
 async function completionsFor(ports: InteractionPorts, interaction: Interaction): Promise<readonly object[]> {
-  const given = givenSchema.safeParse(interaction.data);
-  const where = await placeAt(ports, interaction);
-  if (!given.success) return [];
-  const lines = where === null ? [] : ports.queries.lines(where.channel, LINES_OFFERED);
+  const parsed = commandDataSchema.safeParse(interaction.data);
+  const location = await placeAt(ports, interaction);
+  if (!parsed.success) return [];
+  const lines = location === null ? [] : ports.queries.lines(location.channel, LINES_OFFERED);
   const messages = lines.toReversed().flatMap(({ message, author, text }) => {
     return message === null ? [] : [{ id: message, summary: `${author.name}: ${excerpt(text)}` }];
   });
-  const view = where === null ? null : ports.queries.view(where.channel);
+  const view = location === null ? null : ports.queries.view(location.channel);
   const requests = view === null ? [] : requestsOn(view);
-  return choicesFor(given.data, { agents: ports.queries.agents(), messages, requests });
+  return choicesFor(parsed.data, { agents: ports.queries.agents(), messages, requests });
 }
 
-async function show(ports: InteractionPorts, interaction: Interaction, answer: Shown): Promise<void> {
+async function show(ports: InteractionPorts, interaction: Interaction, answer: ShownAnswer): Promise<void> {
   const { rest, self } = ports;
   const { text, buttons = [], file } = answer;
   const [first = '', ...others] = answerParts(text, TEXT_LIMIT);
   const components = buttons.length === 0 ? {} : { components: rowsOf(buttons) };
   const files = file === undefined ? {} : { files: [textFile(file)] };
-  const whole = { body: { ...answerBody(first, { ephemeral: true }), ...components }, auth: false, ...files };
+  const firstMessage = { body: { ...answerBody(first, { ephemeral: true }), ...components }, auth: false, ...files };
   const original = Routes.webhookMessage(self.applicationId, interaction.token, '@original');
-  await answered(ports, placeOf(interaction), () => rest.patch(original, whole));
+  await sendAnswer(ports, placeOf(interaction), () => rest.patch(original, firstMessage));
   const route = Routes.webhook(self.applicationId, interaction.token);
   for (const part of others) {
     const more = { body: answerBody(part, { ephemeral: true }), auth: false };
-    await answered(ports, placeOf(interaction), () => rest.post(route, more));
+    await sendAnswer(ports, placeOf(interaction), () => rest.post(route, more));
   }
 }
 
-async function answered(
+async function sendAnswer(
   { timers }: Pick<InteractionPorts, 'timers'>,
   channel: ChannelId,
   send: () => Promise<unknown>,
@@ -289,7 +289,7 @@ async function answered(
   });
 }
 
-async function callback(ports: InteractionPorts, { id, token }: Interaction, body: object): Promise<void> {
+async function sendCallback(ports: InteractionPorts, { id, token }: Interaction, body: object): Promise<void> {
   await ports.rest.post(Routes.interactionCallback(id, token), { body, auth: false });
 }
 
@@ -302,18 +302,18 @@ function placeOf(interaction: Interaction): string {
 }
 
 /** Runs a typed command. A program gets no reply: two programs could answer each other without end. */
-async function runTyped(ports: Desk, message: MessagePayload): Promise<void> {
+async function runTyped(ports: HandlerPorts, message: MessagePayload): Promise<void> {
   const line = commandIn(message, ports.context);
   if (line === null) return;
   const isProgram = authorOf(message) !== 'person';
   const by = { ...personOf(message), ...(isProgram ? { bot: true } : {}) };
   let text: string;
   try {
-    const where = await ports.places.resolve(message.channel_id);
-    if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
-    if (!(await ports.isFirst(where.channel, message.id))) return;
+    const location = await ports.places.resolve(message.channel_id);
+    if (location === null || humanMessage(message, location, ports.context).ignore !== COMMAND_RULE) return;
+    if (!(await ports.isFirst(location.channel, message.id))) return;
     const about = message.message_reference?.message_id ?? null;
-    ({ text } = await ports.intake.command(where.channel, by, whyLine(withMessageIds(line), about)));
+    ({ text } = await ports.intake.command(location.channel, by, whyLine(withMessageIds(line), about)));
   } catch (error) {
     ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
     text = failedText(error, 'Nothing was changed.');
@@ -325,17 +325,20 @@ function personOf(by: Pick<MessagePayload, 'author' | 'member'>): Principal {
   return { id: by.author.id, name: writerName(by), roles: by.member?.roles ?? [] };
 }
 
-type Reacted = Pick<MessagePayload, 'author' | 'member'> & {
+type ReactionEvent = Pick<MessagePayload, 'author' | 'member'> & {
   readonly channel: ChannelId;
   readonly message_id: string;
   readonly kind: ReactionKind;
 };
 
-async function runReaction(ports: Desk, { channel, message_id: id, kind, ...person }: Reacted): Promise<void> {
-  const meant = ports.queries.reaction?.(channel, id, kind) ?? null;
-  if (meant === null) return;
+async function runReaction(
+  ports: HandlerPorts,
+  { channel, message_id: id, kind, ...person }: ReactionEvent,
+): Promise<void> {
+  const command = ports.queries.reaction?.(channel, id, kind) ?? null;
+  if (command === null) return;
   const by = personOf(person);
-  const answer = await ports.intake.command(meant.channel, by, meant.line, meant.drawnFor);
+  const answer = await ports.intake.command(command.channel, by, command.line, command.drawnFor);
   if (answer.ok || !ports.deliveries.claim(`${id} ${by.id} ${answer.text}`)) return;
   void reply(ports, { id, channel_id: platformChannel(channel) }, `${by.name}: ${answer.text}`);
 }
@@ -343,17 +346,19 @@ async function runReaction(ports: Desk, { channel, message_id: id, kind, ...pers
 /** Replies to a message. Never rejects. The nonce keeps a repeated attempt from posting a reply twice. */
 async function reply(
   ports: InteractionPorts,
-  { id, channel_id: where }: Pick<MessagePayload, 'id' | 'channel_id'>,
+  { id, channel_id: snowflake }: Pick<MessagePayload, 'id' | 'channel_id'>,
   text: string,
 ): Promise<void> {
-  const channel = channelId(where);
-  const route = Routes.channelMessages(where);
+  const channel = channelId(snowflake);
+  const route = Routes.channelMessages(snowflake);
   const about = { message_reference: { message_id: id, fail_if_not_exists: false } };
   try {
     for (const part of answerParts(text, TEXT_LIMIT)) {
-      const once = { nonce: randomBytes(NONCE_BYTES).toString('base64url'), enforce_nonce: true };
-      const body = { ...answerBody(part, { ephemeral: false }), ...about, ...once };
-      await answered(ports, channel, () => ports.calls.tell({ method: 'post', route, channel, what: 'answer', body }));
+      const nonceFields = { nonce: randomBytes(NONCE_BYTES).toString('base64url'), enforce_nonce: true };
+      const body = { ...answerBody(part, { ephemeral: false }), ...about, ...nonceFields };
+      await sendAnswer(ports, channel, () =>
+        ports.calls.tell({ method: 'post', route, channel, what: 'answer', body }),
+      );
     }
   } catch (error) {
     ports.log.warn({ message: id, why: wordsOf(error) }, 'the answer to a command could not be posted');
@@ -365,13 +370,13 @@ const NONCE_BYTES = 15;
 /** The wait before the bot explains itself again in a channel without a floor: everybody sees the reply. */
 const UNPLACED_MS = 3_600_000;
 
-function createUnplaced(ports: InteractionPorts): Interactions['unplaced'] {
-  const told = new BoundedMap<string, Instant>(CHANNELS_KEPT);
+function createNoFloorReply(ports: InteractionPorts): Interactions['explainNoFloor'] {
+  const repliedAt = new BoundedMap<string, Instant>(CHANNELS_KEPT);
   return (message) => {
-    const { channel_id: where } = message;
+    const { channel_id: snowflake } = message;
     const now = ports.clock.now();
-    if (authorOf(message) !== 'person' || now - (told.get(where) ?? -Infinity) < UNPLACED_MS) return;
-    told.set(where, now);
+    if (authorOf(message) !== 'person' || now - (repliedAt.get(snowflake) ?? -Infinity) < UNPLACED_MS) return;
+    repliedAt.set(snowflake, now);
     void reply(ports, message, NOT_HERE);
   };
 }
@@ -383,7 +388,7 @@ function reasonModal(button: PressedButton, label: string): object {
   return modalOf(button, { title: 'Deny with reason', components: [{ type: 1, components: [field] }] });
 }
 
-type SentForm = { readonly filled: FilledForm; readonly wrong: Readonly<Record<string, string>> };
+type SentForm = { readonly filled: FilledForm; readonly errors: Readonly<Record<string, string>> };
 
 /** Returns the form of a question; `null` when Discord cannot draw the fields. */
 function formModal(
@@ -400,11 +405,11 @@ function formModal(
 }
 
 function readModal(data: unknown): (PressedButton & { readonly filled: FilledForm | null }) | null {
-  const read = sentSchema.safeParse(data).data;
-  const button = read === undefined ? null : readCustomId(read.custom_id);
-  if (read === undefined || button === null) return null;
-  const rows = read.components.flatMap((part) => ('components' in part ? part.components : []));
-  const fields = read.components.flatMap((part) => ('component' in part ? [part.component] : []));
+  const modal = sentSchema.safeParse(data).data;
+  const button = modal === undefined ? null : readCustomId(modal.custom_id);
+  if (modal === undefined || button === null) return null;
+  const rows = modal.components.flatMap((part) => ('components' in part ? part.components : []));
+  const fields = modal.components.flatMap((part) => ('component' in part ? [part.component] : []));
   const filled = Object.fromEntries(fields.map(({ custom_id: name, value, values }) => [name, value ?? values ?? '']));
   const reason = rows
     .map(({ value }) => value)
@@ -443,14 +448,14 @@ function formKey(interaction: Interaction, { line, drawnFor }: PressedButton): s
   return `${interaction.channel_id} ${principalOf(interaction)?.id} ${customId({ line: line.split(' ', 2).join(' '), drawnFor })}`;
 }
 
-function modalOf({ line, drawnFor }: PressedButton, shown: object): object {
-  return { custom_id: customId({ line, drawnFor }), ...shown };
+function modalOf({ line, drawnFor }: PressedButton, fields: object): object {
+  return { custom_id: customId({ line, drawnFor }), ...fields };
 }
 
 function drawField(field: FormField, sent: SentForm | null): object {
   const { name, label } = field;
-  const wrong = sent?.wrong[name];
-  const hint = cutTo(wrong === undefined ? fieldHint(field) : `⚠ ${wrong}`, TEXT_LENGTH);
+  const error = sent?.errors[name];
+  const hint = cutTo(error === undefined ? fieldHint(field) : `⚠ ${error}`, TEXT_LENGTH);
   const control = controlOf(field);
   const before = sent === null ? [control.initial].flat() : [sent.filled[field.name] ?? []].flat();
   const component =
@@ -472,7 +477,7 @@ function textInput(
 function menu(
   { name, kind, required, least, most }: FormField,
   choices: FormField['options'],
-  given: readonly string[],
+  initial: readonly string[],
 ): object {
   const count = Math.max(1, Math.min(kind === 'some' ? (most ?? choices.length) : 1, choices.length));
   return {
@@ -484,7 +489,7 @@ function menu(
     options: choices.map(({ value, label }) => ({
       value,
       label: cutTo(label, TEXT_LENGTH) || value,
-      ...(given.slice(0, count).includes(value) ? { default: true } : {}),
+      ...(initial.slice(0, count).includes(value) ? { default: true } : {}),
     })),
   };
 }

@@ -34,7 +34,7 @@ const WEBHOOK_ATTEMPTS = 2;
 /** The id of a post that was delivered and then deleted by somebody. */
 const NO_MESSAGE = '0';
 /** Codes of Discord's refusals after which a receipt's reaction counts as added or removed. */
-const POINTLESS: ReadonlySet<number> = new Set([
+const HARMLESS_CODES: ReadonlySet<number> = new Set([
   CODES.unknownMessage,
   CODES.unknownEmoji,
   CODES.reactionBlocked,
@@ -67,16 +67,16 @@ export class BotMessages implements MessageClient {
   async send(channel: ChannelId, content: Content): Promise<MessageId> {
     const { webhooks } = this.#ports;
     for (let attempt = 0; content.speaker !== null && attempt < WEBHOOK_ATTEMPTS; attempt += 1) {
-      const webhook = await webhooks.of(channel);
+      const webhook = await webhooks.get(channel);
       if (webhook === null) break;
       try {
         const sent = await this.#execute(channel, webhook, content);
         if ((sent.channel_id ?? platformChannel(channel)) === platformChannel(channel)) return sent.id;
         // A moderator moved the webhook to another channel.
-        await webhooks.lost(channel, webhook);
+        await webhooks.markLost(channel, webhook);
         await this.remove({ channel, id: sent.id }).catch(() => undefined);
       } catch (error) {
-        if (isLost(error)) await webhooks.lost(channel, webhook);
+        if (isLost(error)) await webhooks.markLost(channel, webhook);
         else if (rejectionOf(error)?.status === 400) break;
         else throw error;
       }
@@ -115,7 +115,7 @@ export class BotMessages implements MessageClient {
   async readOwn(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]> {
     const { calls, webhooks, mayRead } = this.#ports;
     // Looked up first, because the search must know which webhooks are Conch's own.
-    const webhook = await webhooks.of(channel);
+    const webhook = await webhooks.get(channel);
     const route = Routes.channelMessages(platformChannel(channel));
     const after = range.after === NO_MESSAGE ? null : range.after;
     const newest = range.newest ?? (after === null ? PAGE : null);
@@ -123,21 +123,21 @@ export class BotMessages implements MessageClient {
       (query) => calls.ask({ method: 'get', route, channel, what: 'read history', query }, pageSchema),
       { after, newest, pages: MOST_PAGES },
     );
-    const where = { method: 'find', channel, fault: 'refused' } as const;
-    if (!isComplete) throw new ChatError('The history since the post is too long to search', where);
+    const failure = { method: 'find', channel, fault: 'refused' } as const;
+    if (!isComplete) throw new ChatError('The history since the post is too long to search', failure);
     if (isEmpty && !(await mayRead(platformChannel(channel))))
-      throw new ChatError('The bot lacks the permission "Read Message History"', where);
-    const seen = messages.toReversed().flatMap((each) => seenSchema.safeParse(each).data ?? []);
-    return seen.flatMap((message) => this.#ownOf(message, webhook) ?? []);
+      throw new ChatError('The bot lacks the permission "Read Message History"', failure);
+    const parsed = messages.toReversed().flatMap((each) => seenSchema.safeParse(each).data ?? []);
+    return parsed.flatMap((message) => this.#toOwnMessage(message, webhook) ?? []);
   }
 
-  async react({ channel, id }: MessageRef, receipt: Receipt, on: boolean): Promise<void> {
+  async react({ channel, id }: MessageRef, receipt: Receipt, isShown: boolean): Promise<void> {
     const emoji = encodeURIComponent(RECEIPTS[receipt]);
     const route = Routes.channelMessageOwnReaction(platformChannel(channel), id, emoji);
     try {
-      await this.#ports.calls.tell({ method: on ? 'put' : 'delete', route, channel, what: 'receipt' });
+      await this.#ports.calls.tell({ method: isShown ? 'put' : 'delete', route, channel, what: 'receipt' });
     } catch (error) {
-      if (!POINTLESS.has(rejectionOf(error)?.code ?? 0)) throw error;
+      if (!HARMLESS_CODES.has(rejectionOf(error)?.code ?? 0)) throw error;
     }
   }
 
@@ -145,8 +145,8 @@ export class BotMessages implements MessageClient {
     const route = Routes.channelMessage(platformChannel(channel), id);
     const call = { method: 'get', route, channel, what: 'look at receipts' } as const;
     const { reactions } = await this.#ports.calls.ask(call, reactedSchema);
-    const own = new Set((reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name));
-    return KINDS.filter((kind) => own.has(RECEIPTS[kind]));
+    const ownEmojis = new Set((reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name));
+    return KINDS.filter((kind) => ownEmojis.has(RECEIPTS[kind]));
   }
 
   status(channel: ChannelId, view: FloorView): void {
@@ -210,7 +210,7 @@ export class BotMessages implements MessageClient {
     return { route, channel, ...(thread === null ? {} : { query: { thread_id: thread } }) };
   }
 
-  #ownOf(message: SeenMessage, webhook: Webhook | null): OwnMessage | null {
+  #toOwnMessage(message: SeenMessage, webhook: Webhook | null): OwnMessage | null {
     const { id, webhook_id: by, author, content } = message;
     const { webhooks, self } = this.#ports;
     const byWebhook = typeof by === 'string';
@@ -283,12 +283,12 @@ export function createStatuses(ports: {
   readonly log: Logger;
   readonly enabled: boolean;
 }): Statuses {
-  const running = new Map<ChannelId, Timer>();
-  let stopped = false;
-  const type = (channel: ChannelId): void => {
-    running.set(
+  const typingTimers = new Map<ChannelId, Timer>();
+  let isStopped = false;
+  const showTyping = (channel: ChannelId): void => {
+    typingTimers.set(
       channel,
-      ports.timers.after(AGAIN_MS, () => type(channel)),
+      ports.timers.after(AGAIN_MS, () => showTyping(channel)),
     );
     const route = Routes.channelTyping(platformChannel(channel));
     ports.calls
@@ -299,16 +299,16 @@ export function createStatuses(ports: {
   };
   return {
     show(channel, view) {
-      const isAtWork = ports.enabled && !stopped && view.holder?.status === 'ACTIVE';
-      if (isAtWork && !running.has(channel)) type(channel);
+      const isAtWork = ports.enabled && !isStopped && view.holder?.status === 'ACTIVE';
+      if (isAtWork && !typingTimers.has(channel)) showTyping(channel);
       if (isAtWork) return;
-      running.get(channel)?.cancel();
-      running.delete(channel);
+      typingTimers.get(channel)?.cancel();
+      typingTimers.delete(channel);
     },
     stop() {
-      stopped = true;
-      for (const timer of running.values()) timer.cancel();
-      running.clear();
+      isStopped = true;
+      for (const timer of typingTimers.values()) timer.cancel();
+      typingTimers.clear();
     },
   };
 }

@@ -88,14 +88,17 @@ export type MessageContext = {
 };
 
 /** Returns whether Conch wrote the message: as the bot, by one of its webhooks, or as the answer to a command. */
-export function isOwn(message: Written, { self, identities }: Pick<MessageContext, 'self' | 'identities'>): boolean {
+export function isOwn(
+  message: WrittenMessage,
+  { self, identities }: Pick<MessageContext, 'self' | 'identities'>,
+): boolean {
   const { author, webhook_id: webhook, application_id: application } = message;
   if (author.id === self.userId || application === self.applicationId) return true;
   return typeof webhook === 'string' && identities.isOwnWebhook(webhook);
 }
 
 /** Returns the kind of author, as Discord authenticates it. Names do not count. */
-export function authorOf(message: Written): Author {
+export function authorOf(message: WrittenMessage): Author {
   if (typeof message.webhook_id === 'string') return 'webhook';
   return message.author.bot === true ? 'bot' : 'person';
 }
@@ -113,20 +116,20 @@ export function humanMessage(
 ): HumanMessage {
   const { member, message_reference: about } = message;
   const replyTo = about?.type === FORWARD ? undefined : (about?.message_id ?? undefined);
-  const standsIn = channelId(message.channel_id);
-  const said = { text: textOf(message, by), addressed: addressedBy(message, by) };
+  const ownChannel = channelId(message.channel_id);
+  const speech = { text: textOf(message, by), addressed: addressedBy(message, by) };
   const [author, isCommand] = [authorOf(message), commandIn(message, by) !== null];
   return {
     id: message.id,
     channel: at.channel,
-    ...(standsIn === at.channel ? {} : { thread: standsIn }),
+    ...(ownChannel === at.channel ? {} : { thread: ownChannel }),
     author: { id: message.author.id, name: writerName(message), ...(member ? { roles: member.roles } : {}) },
-    ...said,
+    ...speech,
     sentAt: timeOf(message.id),
     order: message.id,
     attachments: attachmentsOf(message),
     ...defined({ replyTo }),
-    ...deliveryFlags(said, { author, place: at.place, agents: by.agents(), isCommand }),
+    ...deliveryFlags(speech, { author, place: at.place, agents: by.agents(), isCommand }),
   };
 }
 
@@ -145,7 +148,7 @@ export function writerName(message: Pick<MessagePayload, 'author' | 'member'>): 
   return message.member?.nick ?? message.author.global_name ?? message.author.username;
 }
 
-type Written = z.infer<typeof writtenSchema>;
+type WrittenMessage = z.infer<typeof writtenSchema>;
 
 const DEFAULT = 0;
 const REPLY = 19;
@@ -202,13 +205,13 @@ function addressedBy(message: MessagePayload, by: MessageContext): readonly Agen
   return [...new Set(agents)];
 }
 
-function repliedTo({ type, referenced_message: first }: MessagePayload, by: MessageContext): AgentId | null {
-  if (type !== REPLY || first === null || first === undefined || !isOwn(first, by)) return null;
-  const { content, author } = first;
+function repliedTo({ type, referenced_message: original }: MessagePayload, by: MessageContext): AgentId | null {
+  if (type !== REPLY || original === null || original === undefined || !isOwn(original, by)) return null;
+  const { content, author } = original;
   return by.identities.agentOfPost({
     shownName: author.username,
     content,
-    byWebhook: typeof first.webhook_id === 'string',
+    byWebhook: typeof original.webhook_id === 'string',
   });
 }
 

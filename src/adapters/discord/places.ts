@@ -55,7 +55,7 @@ export type Places = {
    * Returns the floor for a channel's messages; `null`: none. Does not ask Discord and opens no floor. `undefined`: the
    * channel is not known yet.
    */
-  at(channel: string): MessageLocation | null | undefined;
+  cachedLocation(channel: string): MessageLocation | null | undefined;
   /**
    * Returns the location of a floor. A channel that Discord refuses to describe counts as no thread. Rejects with a
    * `ChatError` while Discord does not answer.
@@ -64,7 +64,7 @@ export type Places = {
 };
 
 const THREADS = new Set([10, 11, 12]);
-const KNOWN_LIMIT = 10_000;
+const CACHE_LIMIT = 10_000;
 
 /** Creates a cache of channels and threads. Asks Discord about missing channels when needed. */
 export function createPlaces(ports: {
@@ -73,10 +73,10 @@ export function createPlaces(ports: {
   readonly intake: Intake;
 }): Places {
   const { read, queries, intake } = ports;
-  const known = new BoundedMap<string, Known>(KNOWN_LIMIT);
+  const cache = new BoundedMap<string, CachedChannel>(CACHE_LIMIT);
   const guilds = new Map<string, string>();
-  const placed = (channel: string): MessageLocation | null => {
-    const parent = known.get(channel)?.parent ?? null;
+  const locationOf = (channel: string): MessageLocation | null => {
+    const parent = cache.get(channel)?.parent ?? null;
     return floorOf(queries, channelId(channel), parent === null ? null : channelId(parent));
   };
   const ask = async (channel: string): Promise<void> => {
@@ -84,36 +84,36 @@ export function createPlaces(ports: {
       learn(await describe(read, channel));
     } catch (error) {
       if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
-      if (error.retryAfterMs === null) known.set(channel, { parent: null, name: null, guild: null });
+      if (error.retryAfterMs === null) cache.set(channel, { parent: null, name: null, guild: null });
     }
   };
   const learn = (channel: ChannelPayload): void => {
     const { id, parent_id: parent = null, name = null, guild_id: guild = null } = channel;
-    known.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? known.get(id)?.guild ?? null });
+    cache.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? cache.get(id)?.guild ?? null });
     if (guild !== null && isConfigured(queries, id)) guilds.set(id, guild);
   };
   return {
     learn,
-    forget: (channel) => known.delete(channel),
-    nameOf: (channel) => known.get(channel)?.name ?? null,
-    guildOf: (channel) => guilds.get(channel) ?? known.get(channel)?.guild ?? null,
-    parentOf: (channel) => known.get(channel)?.parent ?? null,
+    forget: (channel) => cache.delete(channel),
+    nameOf: (channel) => cache.get(channel)?.name ?? null,
+    guildOf: (channel) => guilds.get(channel) ?? cache.get(channel)?.guild ?? null,
+    parentOf: (channel) => cache.get(channel)?.parent ?? null,
     async resolve(channel) {
-      if (placed(channel) === null && !known.has(channel)) await ask(channel);
-      const where = placed(channel);
-      if (where === null || where.opens === null) return where;
-      const name = known.get(channel)?.name ?? 'thread';
-      await intake.thread({ id: where.channel, parent: where.opens.id, name, since: { id: channel, order: channel } });
-      return { ...where, opens: null };
+      if (locationOf(channel) === null && !cache.has(channel)) await ask(channel);
+      const floor = locationOf(channel);
+      if (floor === null || floor.opens === null) return floor;
+      const name = cache.get(channel)?.name ?? 'thread';
+      await intake.thread({ id: floor.channel, parent: floor.opens.id, name, since: { id: channel, order: channel } });
+      return { ...floor, opens: null };
     },
-    at: (channel) => placed(channel) ?? (known.has(channel) ? null : undefined),
+    cachedLocation: (channel) => locationOf(channel) ?? (cache.has(channel) ? null : undefined),
     async locate(floor) {
-      const own = platformChannel(floor);
-      const above = queries.channels().find(({ id }) => id === floor)?.parent ?? null;
-      if (above !== null) return { channel: platformChannel(above), thread: own, guild: null };
-      if (!known.has(own)) await ask(own);
-      const { parent = null, guild = null } = known.get(own) ?? {};
-      return parent === null ? { channel: own, thread: null, guild } : { channel: parent, thread: own, guild };
+      const ownId = platformChannel(floor);
+      const parentChannel = queries.channels().find(({ id }) => id === floor)?.parent ?? null;
+      if (parentChannel !== null) return { channel: platformChannel(parentChannel), thread: ownId, guild: null };
+      if (!cache.has(ownId)) await ask(ownId);
+      const { parent = null, guild = null } = cache.get(ownId) ?? {};
+      return parent === null ? { channel: ownId, thread: null, guild } : { channel: parent, thread: ownId, guild };
     },
   };
 }
@@ -132,4 +132,4 @@ export function describe(read: Reader, channel: string): Promise<ChannelPayload>
   return read({ route: Routes.channel(channel), channel: channelId(channel), what: 'channel' }, channelSchema);
 }
 
-type Known = { readonly parent: string | null; readonly name: string | null; readonly guild: string | null };
+type CachedChannel = { readonly parent: string | null; readonly name: string | null; readonly guild: string | null };

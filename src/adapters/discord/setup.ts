@@ -114,17 +114,20 @@ type At = {
   readonly settings: DiscordSettings;
 };
 
-async function checkChannel(at: At, { id, name: called, hasCrew: crews }: Channel): Promise<readonly CheckResult[]> {
+async function checkChannel(
+  at: At,
+  { id, name: channelName, hasCrew: crews }: Channel,
+): Promise<readonly CheckResult[]> {
   const snowflake = platformChannel(id);
-  const label = `#${called}`;
+  const label = `#${channelName}`;
   try {
-    const found = await channelPermissions(at, snowflake, { ...at.settings, crews });
-    const what = `#${found.name ?? called}`;
-    if (!TEXT_CHANNELS.has(found.type)) {
+    const channel = await channelPermissions(at, snowflake, { ...at.settings, crews });
+    const what = `#${channel.name ?? channelName}`;
+    if (!TEXT_CHANNELS.has(channel.type)) {
       return [bad(what, 'it is not a text channel', 'Use the id of a text channel or a thread.')];
     }
-    const hasWebhooks = at.settings.webhooks && !found.missing.includes('Manage Webhooks');
-    return [permissions(at, what, found), ...(hasWebhooks ? await webhooks(at, what, snowflake) : [])];
+    const hasWebhooks = at.settings.webhooks && !channel.missing.includes('Manage Webhooks');
+    return [permissions(at, what, channel), ...(hasWebhooks ? await webhooks(at, what, snowflake) : [])];
   } catch (error) {
     return [unreadableChannel(at, label, setupError(error))];
   }
@@ -157,9 +160,9 @@ async function webhooks({ rest, self }: At, what: string, snowflake: string): Pr
   const title = `${what}: webhooks`;
   try {
     const listed = webhooksSchema.parse(await rest.get(Routes.channelWebhooks(snowflake)));
-    const has = listed.some((each) => each.application_id === self.applicationId);
+    const hasOwn = listed.some((each) => each.application_id === self.applicationId);
     const count = `${listed.length} of ${WEBHOOKS_A_CHANNEL} are used`;
-    if (has || listed.length < WEBHOOKS_A_CHANNEL) return [good(title, count)];
+    if (hasOwn || listed.length < WEBHOOKS_A_CHANNEL) return [good(title, count)];
     const todo =
       'Delete one under the channel\'s settings, "Integrations"; until then agents post as the bot, with their names in front.';
     return [warning(title, count, todo)];

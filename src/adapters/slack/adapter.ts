@@ -63,8 +63,8 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
     title: 'Slack',
     capabilities: CAPABILITIES,
     async open(ports) {
-      const reached = createConnectRetry('Slack', { ...options, ...ports });
-      const self = await reached(() => whoWeAre(web), untilSlack('SLACK_BOT_TOKEN'));
+      const connectWithRetry = createConnectRetry('Slack', { ...options, ...ports });
+      const self = await connectWithRetry(() => whoWeAre(web), untilSlack('SLACK_BOT_TOKEN'));
       return assemble({ ...options, ...ports, web, groups }, self);
     },
   });
@@ -95,28 +95,28 @@ function linkTo(message: MessageId, { url }: Self): string | null {
 
 function assemble(parts: Parts, self: Self): OpenPlatform {
   const { intake, clock, memory, settings } = parts;
-  const shared = { ...parts, self, deduplicator: createDeduplicator(clock) };
-  const people = createPeople(shared);
-  const client = createMessageClient(shared);
-  const sender = createMessageSender({ ...shared, client });
-  const membership = new ChannelMembership({ ...shared, reopened: sender.reopened });
-  const commands: CommandPorts = { ...shared, people };
-  const back = (): void => intake.reconnected({ missed: 'perhaps' });
+  const common = { ...parts, self, deduplicator: createDeduplicator(clock) };
+  const people = createPeople(common);
+  const client = createMessageClient(common);
+  const sender = createMessageSender({ ...common, client });
+  const membership = new ChannelMembership({ ...common, reopened: sender.reopened });
+  const commands: CommandPorts = { ...common, people };
+  const reportReconnected = (): void => intake.reconnected({ missed: 'perhaps' });
   const events = createEvents({
-    ...shared,
+    ...common,
     people,
     membership,
     agentSessions: settings.agentSessions,
     isFirst: createFirstTime(memory),
     sender,
     interactions: createInteractions(commands),
-    limited: () => void delay(LIMITED_FOR_MS, parts).then(back, () => undefined),
+    limited: () => void delay(LIMITED_FOR_MS, parts).then(reportReconnected, () => undefined),
   });
   const connection = createConnection({
     ...parts,
     take: events.take,
-    lost: () => intake.disconnected(),
-    back,
+    onLost: () => intake.disconnected(),
+    onBack: reportReconnected,
     broken: (error) => intake.broken(error),
   });
   return {
@@ -130,8 +130,8 @@ function assemble(parts: Parts, self: Self): OpenPlatform {
       events.stop();
     },
     async readHistory(channel, after, mark = null) {
-      await membership.caughtUp(channel);
-      return readHistory({ ...shared, people, mark }, channel, after);
+      await membership.checkBeforeCatchUp(channel);
+      return readHistory({ ...common, people, mark }, channel, after);
     },
     access: membership,
     link: (_channel, message) => linkTo(message, self),

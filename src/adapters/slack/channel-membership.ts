@@ -24,7 +24,7 @@ const OF_THREAD: ReadonlySet<string> = new Set(['restricted_action_thread_locked
 
 /** Tracks which channels Conch can use. A thread is closed with its channel, or alone for an error of its own. */
 export class ChannelMembership extends ChannelAccess {
-  readonly #checked = new Set<ChannelId>();
+  readonly #checkedChannels = new Set<ChannelId>();
 
   constructor({ web, queries, ...ports }: ChannelMembershipPorts) {
     super({
@@ -51,11 +51,11 @@ export class ChannelMembership extends ChannelAccess {
    * Called before a floor's history is read. Asks Slack about a channel the first time, and each time while the channel
    * is closed: events may have been missed. Threads are not checked.
    */
-  async caughtUp(floor: ChannelId): Promise<void> {
+  async checkBeforeCatchUp(floor: ChannelId): Promise<void> {
     const channel = ownChannel(floor);
-    if (floor !== channel || (this.#checked.has(channel) && !this.isClosed(channel))) return;
+    if (floor !== channel || (this.#checkedChannels.has(channel) && !this.isClosed(channel))) return;
     await this.check(channel);
-    this.#checked.add(channel);
+    this.#checkedChannels.add(channel);
   }
 }
 
@@ -63,15 +63,15 @@ function ownChannel(floor: ChannelId): ChannelId {
   return channelId(platformChannel(floor).channel);
 }
 
-type Found = z.output<typeof infoSchema>['channel'];
+type ChannelInfo = z.output<typeof infoSchema>['channel'];
 
-function whyAway({ is_archived: isArchived, is_member: isMember, is_im: isDirect }: Found): string | null {
+function whyAway({ is_archived: isArchived, is_member: isMember, is_im: isDirect }: ChannelInfo): string | null {
   if (isArchived === true) return 'the channel is archived';
   return isMember === false && isDirect !== true ? 'Conch is not in the channel' : null;
 }
 
 /** Returns Slack's description of a floor's channel. Rejects with a `ChatError`. */
-export async function lookUp(web: WebClient, floor: ChannelId): Promise<Found> {
+export async function lookUp(web: WebClient, floor: ChannelId): Promise<ChannelInfo> {
   const args = { channel: platformChannel(floor).channel };
   return (await call(web, { method: 'conversations.info', channel: floor, args, answer: infoSchema })).channel;
 }

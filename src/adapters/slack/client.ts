@@ -106,8 +106,8 @@ export function channelId(channel: string, thread: string | null = null): Channe
 
 /** Returns Slack's own ids of a channel or thread. */
 export function platformChannel(channel: ChannelId): SlackPlace {
-  const [own = '', thread] = channel.slice(channel.indexOf(':') + 1).split('/', 2);
-  return { channel: own, thread: thread ?? null };
+  const [slackChannel = '', thread] = channel.slice(channel.indexOf(':') + 1).split('/', 2);
+  return { channel: slackChannel, thread: thread ?? null };
 }
 
 /** Returns Conch's id of a message. The id includes the channel, because a `ts` is unique only in its channel. */
@@ -134,7 +134,7 @@ export type People = {
    */
   readonly name: (user: string) => Promise<string>;
   /** Returns a name from the cache, however old; `null` when the cache lacks the user. */
-  readonly known: (user: string) => string | null;
+  readonly cachedName: (user: string) => string | null;
   /** Whether the user is a bot, after `name` looked up the user. False when Slack did not tell. */
   readonly isBot: (user: string) => boolean;
 };
@@ -162,14 +162,14 @@ export function createPeople(ports: {
   readonly timers: Timers;
   readonly log: Logger;
 }): People {
-  const found = new BoundedMap<string, { readonly name: string; readonly isBot: boolean; readonly until: Instant }>(
+  const cache = new BoundedMap<string, { readonly name: string; readonly isBot: boolean; readonly until: Instant }>(
     REMEMBERED,
   );
-  const asking = new Map<string, Promise<string>>();
+  const pendingLookups = new Map<string, Promise<string>>();
 
-  function remember(user: string, is: { readonly name: string; readonly isBot: boolean }, forMs: number): string {
-    found.set(user, { ...is, until: ports.clock.now() + forMs });
-    return is.name;
+  function remember(user: string, person: { readonly name: string; readonly isBot: boolean }, forMs: number): string {
+    cache.set(user, { ...person, until: ports.clock.now() + forMs });
+    return person.name;
   }
 
   async function ask(user: string): Promise<string> {
@@ -179,24 +179,24 @@ export function createPeople(ports: {
       return remember(user, { name: names.find(Boolean) ?? user, isBot: answer.is_bot === true }, FRESH_MS);
     } catch (error) {
       ports.log.debug({ user, why: reasonOf(error) }, 'a name was not found');
-      return remember(user, found.get(user) ?? { name: user, isBot: false }, FAILED_FRESH_MS);
+      return remember(user, cache.get(user) ?? { name: user, isBot: false }, FAILED_FRESH_MS);
     } finally {
-      asking.delete(user);
+      pendingLookups.delete(user);
     }
   }
 
   return {
     async name(user) {
       if (!/^[UW]/.test(user)) return user;
-      const known = found.get(user);
-      if (known !== undefined && known.until > ports.clock.now()) return known.name;
-      const answer = asking.get(user) ?? ask(user);
-      asking.set(user, answer);
+      const cached = cache.get(user);
+      if (cached !== undefined && cached.until > ports.clock.now()) return cached.name;
+      const answer = pendingLookups.get(user) ?? ask(user);
+      pendingLookups.set(user, answer);
       const name = await withinMs(PATIENCE_MS, answer, ports.timers);
-      return name === LATE ? (known?.name ?? user) : name;
+      return name === LATE ? (cached?.name ?? user) : name;
     },
-    known: (user) => found.get(user)?.name ?? null,
-    isBot: (user) => found.get(user)?.isBot === true,
+    cachedName: (user) => cache.get(user)?.name ?? null,
+    isBot: (user) => cache.get(user)?.isBot === true,
   };
 }
 
@@ -212,8 +212,8 @@ class SlackRefusal extends Error {
 export function chatError(error: unknown, where: { readonly method: string; readonly channel: ChannelId }): ChatError {
   if (error instanceof ChatError) return error;
   if (isBug(error)) throw error;
-  const { fault, why, retryAfterMs, code } = verdictOn(error);
-  return new ChatError(`${WORDS[fault]} ${where.method}: ${why}`, {
+  const { fault, why, retryAfterMs, code } = judgeError(error);
+  return new ChatError(`${FAULT_WORDS[fault]} ${where.method}: ${why}`, {
     ...where,
     fault,
     ...defined({ retryAfterMs }),
@@ -264,7 +264,7 @@ type Verdict = {
   readonly code?: string;
 };
 
-const WORDS = {
+const FAULT_WORDS = {
   refused: 'Slack refused',
   limited: 'Slack is too busy for',
   unclear: 'It is not known whether Slack carried out',
@@ -297,12 +297,12 @@ const LIMITED = new Set([
 ]);
 const BUSY_MS = 30_000;
 
-function verdictOn(error: unknown): Verdict {
+function judgeError(error: unknown): Verdict {
   if (error instanceof WebAPIRateLimitedError) {
     return { fault: 'limited', why: 'too many requests', retryAfterMs: error.retryAfter * 1_000 };
   }
-  if (error instanceof WebAPIPlatformError) return verdictOnWord(wordIn(error.data.error));
-  if (error instanceof WebAPIHTTPError) return verdictOnStatus(error.statusCode);
+  if (error instanceof WebAPIPlatformError) return judgeCode(wordIn(error.data.error));
+  if (error instanceof WebAPIHTTPError) return judgeStatus(error.statusCode);
   // Slack's client throws this error for a 429 answer without a `Retry-After` header.
   if (error instanceof Error && error.message.startsWith('Retry header did not contain')) {
     return { fault: 'limited', why: 'too many requests', retryAfterMs: BUSY_MS };
@@ -317,7 +317,7 @@ function verdictOn(error: unknown): Verdict {
  * Judges an answer by its error code. An answer without a readable code was cut off, or did not come from Slack.
  * Refusals of a channel or of the token have `retryAfterMs`: they end when somebody mends the channel or the setup.
  */
-function verdictOnWord(code: string | null): Verdict {
+function judgeCode(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
   if (UNCLEAR.has(code)) return { fault: 'unclear', why: code, code };
   if (LIMITED.has(code)) return { fault: 'limited', why: code, code, retryAfterMs: BUSY_MS };
@@ -329,7 +329,7 @@ function verdictOnWord(code: string | null): Verdict {
  * Judges an answer by its HTTP status. Slack's own refusals have status 200. A 403 is from a proxy: the call did not
  * reach Slack.
  */
-function verdictOnStatus(status: number): Verdict {
+function judgeStatus(status: number): Verdict {
   const why = `HTTP ${status}`;
   if (status === 403) return { fault: 'unreachable', why };
   return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };

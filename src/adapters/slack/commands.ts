@@ -49,12 +49,12 @@ export async function command(ports: CommandPorts, asker: Recipient, order: Orde
  * the root message.
  */
 function withMessageIds(line: string, { channel, thread }: Recipient['at']): string {
-  const named = line
-    .replaceAll(PERMALINK, (_link, where: string, seconds: string, rest: string) =>
-      messageId(where, `${seconds}.${rest}`),
+  const withIds = line
+    .replaceAll(PERMALINK, (_link, slackChannel: string, seconds: string, rest: string) =>
+      messageId(slackChannel, `${seconds}.${rest}`),
     )
     .replaceAll(TIME_STAMP, (ts: string) => messageId(channel, ts));
-  return whyLine(named, thread === null ? null : messageId(channel, thread));
+  return whyLine(withIds, thread === null ? null : messageId(channel, thread));
 }
 
 const PERMALINK = /<?https?:\/\/[\w.-]+\/archives\/(\w{1,30})\/p(\d{10})(\d{6})(?:\?[^\s<>]*)?>?/g;
@@ -111,17 +111,17 @@ async function showPart({ web }: Pick<CommandPorts, 'web'>, asker: Recipient, te
  * Acknowledges a sent form when its commands have run (`running`), or after 2.3 s. Errors known by then appear beside
  * their fields. Then waits for `running` and returns the later errors.
  */
-export async function toldInTime(
+export async function acknowledgeInTime(
   ports: Pick<CommandPorts, 'timers'>,
   ack: Ack,
-  sent: { readonly running: Promise<void>; readonly errors: Readonly<Record<string, string>> },
+  submission: { readonly running: Promise<void>; readonly errors: Readonly<Record<string, string>> },
 ): Promise<readonly string[]> {
-  const outcome = await withinMs(ACK_WITHIN_MS, sent.running, ports.timers);
-  const known = { ...sent.errors };
-  await ack(Object.keys(known).length > 0 ? { response_action: 'errors', errors: known } : undefined);
+  const outcome = await withinMs(ACK_WITHIN_MS, submission.running, ports.timers);
+  const shownErrors = { ...submission.errors };
+  await ack(Object.keys(shownErrors).length > 0 ? { response_action: 'errors', errors: shownErrors } : undefined);
   if (outcome !== LATE) return [];
-  await sent.running;
-  return Object.entries(sent.errors).flatMap(([field, why]) => (field in known ? [] : [why]));
+  await submission.running;
+  return Object.entries(submission.errors).flatMap(([field, why]) => (field in shownErrors ? [] : [why]));
 }
 
 const ACK_WITHIN_MS = 2_300;
@@ -146,8 +146,8 @@ export function lineOf(text: string): string {
 /** Returns the person who runs a line. For a command that only operators may run, reads the roles from Slack again. */
 async function principal({ people, groups }: CommandPorts, user: string, line: string): Promise<Principal> {
   const parsed = parseLine(line);
-  const fresh = parsed.ok && parsed.invocation.needs === 'operate';
-  const [name, roles] = await Promise.all([people.name(user), groups.rolesOf(user, fresh)]);
+  const isFresh = parsed.ok && parsed.invocation.needs === 'operate';
+  const [name, roles] = await Promise.all([people.name(user), groups.rolesOf(user, isFresh)]);
   return { id: user, name, roles };
 }
 
@@ -169,8 +169,8 @@ async function respond(url: string, text: string): Promise<boolean> {
 
 /** The user groups of a workspace. They are Slack's roles. */
 export type Groups = {
-  /** Returns the ids of a user's groups. `fresh` skips the cache. Returns none when Slack fails. Never rejects. */
-  rolesOf(user: string, fresh: boolean): Promise<readonly string[]>;
+  /** Returns the ids of a user's groups. `isFresh` skips the cache. Returns none when Slack fails. Never rejects. */
+  rolesOf(user: string, isFresh: boolean): Promise<readonly string[]>;
 };
 
 const REMEMBERED_MS = 60_000;
@@ -187,13 +187,13 @@ type Members = ReadonlyMap<string, readonly string[]>;
 
 /** Creates the reader of user groups. Caches the members for a minute. */
 export function createGroups(ports: { readonly web: WebClient; readonly clock: Clock; readonly log: Logger }): Groups {
-  let known: { readonly members: Members; readonly at: Instant } | null = null;
+  let cached: { readonly members: Members; readonly at: Instant } | null = null;
   let reading: Promise<Members> | null = null;
 
   async function read(): Promise<Members> {
     try {
       const members = await membersOf(ports.web);
-      known = { members, at: ports.clock.now() };
+      cached = { members, at: ports.clock.now() };
       return members;
     } finally {
       reading = null;
@@ -201,10 +201,10 @@ export function createGroups(ports: { readonly web: WebClient; readonly clock: C
   }
 
   return {
-    async rolesOf(user, fresh) {
-      const isRecent = known !== null && ports.clock.now() - known.at < REMEMBERED_MS;
+    async rolesOf(user, isFresh) {
+      const isRecent = cached !== null && ports.clock.now() - cached.at < REMEMBERED_MS;
       try {
-        const members = !fresh && isRecent && known !== null ? known.members : await (reading ??= read());
+        const members = !isFresh && isRecent && cached !== null ? cached.members : await (reading ??= read());
         return [...members].filter(([, users]) => users.includes(user)).map(([group]) => group);
       } catch (error) {
         ports.log.warn(

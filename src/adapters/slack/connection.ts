@@ -26,9 +26,9 @@ type ConnectionPorts = Pick<AdapterParts, 'clock' | 'timers' | 'log'> & {
   readonly signal: AbortSignal;
   /** Handles a payload and acknowledges it. Rejects when Slack must send the payload again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
-  readonly lost: () => void;
+  readonly onLost: () => void;
   /** Called when connections work again after an outage, and when one of several was lost: events may be missing. */
-  readonly back: () => void;
+  readonly onBack: () => void;
   readonly broken: (error: AdapterError) => void;
 };
 
@@ -60,7 +60,7 @@ export function createConnection(ports: ConnectionPorts): Connection {
   return {
     async start() {
       if (connection.mode === 'socket') await sockets.open(connection.connections);
-      else server = await receiveHttp({ ...ports, ...connection, signingSecret: needed(ports.signingSecret) });
+      else server = await receiveHttp({ ...ports, ...connection, signingSecret: requireSecret(ports.signingSecret) });
       watch(ports).catch(() => undefined);
     },
     async stop() {
@@ -71,7 +71,7 @@ export function createConnection(ports: ConnectionPorts): Connection {
   };
 }
 
-function needed(signingSecret: string | null): string {
+function requireSecret(signingSecret: string | null): string {
   if (signingSecret !== null && signingSecret !== '') return signingSecret;
   throw slackError('Requests of Slack cannot be checked without SLACK_SIGNING_SECRET', NEW_SECRET.SLACK_SIGNING_SECRET);
 }
@@ -105,13 +105,13 @@ const GOOD_AFTER_MS = 5_000;
 class Sockets {
   readonly #ports: SocketsPorts;
   readonly #live = new Set<Socket>();
-  readonly #first = Promise.withResolvers<void>();
+  readonly #firstOpened = Promise.withResolvers<void>();
   #isStarted = false;
   #isClosed = false;
 
   constructor(ports: SocketsPorts) {
     this.#ports = ports;
-    this.#first.promise.catch(() => undefined);
+    this.#firstOpened.promise.catch(() => undefined);
   }
 
   async open(count: number): Promise<void> {
@@ -121,61 +121,64 @@ class Sockets {
     for (let number = 1; number <= count; number += 1) {
       this.#keep(number, appToken).catch((error: unknown) => this.#fail(error));
     }
-    await this.#first.promise;
+    await this.#firstOpened.promise;
   }
 
   close(): void {
     this.#isClosed = true;
     for (const socket of this.#live) socket.close();
     this.#live.clear();
-    this.#first.reject(new Error('stopped before Slack answered'));
+    this.#firstOpened.reject(new Error('stopped before Slack answered'));
   }
 
   /** Keeps one socket open until `close`. A socket that Slack renews stays open until the next one works. */
   async #keep(number: number, appToken: string): Promise<void> {
     const { clock, log } = this.#ports;
-    const reached = createConnectRetry('Slack', this.#ports);
-    let former: Socket | null = null;
+    const connectWithRetry = createConnectRetry('Slack', this.#ports);
+    let previousSocket: Socket | null = null;
     let failures = 0;
     while (!this.#isClosed) {
-      const socket = await reached(() => openSocket({ ...this.#ports, appToken }), untilSlack('SLACK_APP_TOKEN'));
-      former?.close();
+      const socket = await connectWithRetry(
+        () => openSocket({ ...this.#ports, appToken }),
+        untilSlack('SLACK_APP_TOKEN'),
+      );
+      previousSocket?.close();
       if (this.#isClosed) return socket.close();
       const openedAt = clock.now();
-      this.#up(socket);
+      this.#addLive(socket);
       const end = await socket.ended;
       if (end === 'disabled') throw slackError('Socket Mode is switched off for the Slack app', SWITCH_ON);
-      this.#down(socket, end);
+      this.#removeLive(socket, end);
       log.debug({ connection: number, end }, 'a connection to Slack ended');
-      former = socket;
+      previousSocket = socket;
       if (end === 'lost') socket.close();
       failures = end === 'refresh' || clock.now() - openedAt >= GOOD_AFTER_MS ? 0 : failures + 1;
       await delay(backoffMs(CONNECT_RETRY, failures), this.#ports);
     }
-    former?.close();
+    previousSocket?.close();
   }
 
-  #up(socket: Socket): void {
+  #addLive(socket: Socket): void {
     this.#live.add(socket);
-    if (this.#isStarted && this.#live.size === 1) this.#ports.back();
+    if (this.#isStarted && this.#live.size === 1) this.#ports.onBack();
     this.#isStarted = true;
-    this.#first.resolve();
+    this.#firstOpened.resolve();
   }
 
   /**
    * Called when a socket ended. Slack sends a lost socket's events again, but perhaps minutes later: the history is
    * read.
    */
-  #down(socket: Socket, end: 'refresh' | 'lost'): void {
+  #removeLive(socket: Socket, end: 'refresh' | 'lost'): void {
     this.#live.delete(socket);
     if (this.#isClosed) return;
-    if (this.#live.size === 0) this.#ports.lost();
-    else if (end === 'lost') this.#ports.back();
+    if (this.#live.size === 0) this.#ports.onLost();
+    else if (end === 'lost') this.#ports.onBack();
   }
 
   #fail(error: unknown): void {
     const isStarted = this.#isStarted;
-    this.#first.reject(error);
+    this.#firstOpened.reject(error);
     if (this.#isClosed || this.#ports.signal.aborted) return;
     this.close();
     if (!isStarted) return;
@@ -205,7 +208,7 @@ const HELLO_WITHIN_MS = 20_000;
 async function openSocket(ports: SocketPorts): Promise<Socket> {
   const client = new Client(ports);
   client.on('slack_event', (event: { readonly body: unknown; readonly ack: Ack }) =>
-    ports.take(event.body, async (shown) => event.ack(shown ?? {})),
+    ports.take(event.body, async (replyBody) => event.ack(replyBody ?? {})),
   );
   const ended = new Promise<End>((resolve) => {
     client.on('told', resolve);
@@ -215,14 +218,14 @@ async function openSocket(ports: SocketPorts): Promise<Socket> {
   try {
     const end = await withinMs(HELLO_WITHIN_MS, Promise.race([client.start().then(() => null), ended]), ports.timers);
     if (end === null || end === 'disabled') return { ended, close };
-    throw end === LATE ? new Error(`no greeting from Slack within ${HELLO_WITHIN_MS / 1_000} s`) : UNGREETED;
+    throw end === LATE ? new Error(`no greeting from Slack within ${HELLO_WITHIN_MS / 1_000} s`) : NO_GREETING;
   } catch (error) {
     close();
-    throw error instanceof Error ? error : UNGREETED;
+    throw error instanceof Error ? error : NO_GREETING;
   }
 }
 
-const UNGREETED = new Error('the connection closed before Slack greeted');
+const NO_GREETING = new Error('the connection closed before Slack greeted');
 const frameSchema = z.looseObject({ type: z.string(), reason: z.string().nullish(), payload: z.unknown().optional() });
 const ENDS: Readonly<Record<string, End>> = { link_disabled: 'disabled', too_many_websockets: 'lost' };
 const limitedSchema = z.looseObject({ type: z.literal('app_rate_limited') });
@@ -267,8 +270,8 @@ const BODY_LIMIT = 1_048_576;
 /** The time in which Slack wants an answer to its request, in milliseconds. */
 const ANSWER_WITHIN_MS = 3_000;
 
-const anything = z.unknown().optional();
-const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challenge: anything });
+const anyValue = z.unknown().optional();
+const plainSchema = z.looseObject({ ssl_check: anyValue, type: anyValue, challenge: anyValue });
 
 async function receiveHttp(ports: HttpReceiverPorts): Promise<Server> {
   const server = createQuietServer();

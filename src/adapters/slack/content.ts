@@ -23,11 +23,12 @@ type WordingOptions = {
 /** Returns the text fields of a message for `chat.postMessage` and `chat.update`. */
 export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread }: WordingOptions): Wording {
   const { kind, speaker } = content;
-  const said = kind === 'draft' ? draftText(content.text, DRAFT_LIMIT) : content.text;
-  const named = speaker === null ? inSlackWords(said, isThread) : isCustomized ? said : prefixed(speaker, said);
-  const blocks = hasBlocks ? blocksOf(content, named) : [];
+  const spokenText = kind === 'draft' ? draftText(content.text, DRAFT_LIMIT) : content.text;
+  const markdown =
+    speaker === null ? inSlackWords(spokenText, isThread) : isCustomized ? spokenText : withPrefix(speaker, spokenText);
+  const blocks = hasBlocks ? blocksOf(content, markdown) : [];
   return {
-    text: clipped(inertText(named), blocks.length === 0 ? TEXT_LIMIT : NOTICE_LIMIT),
+    text: clip(inertText(markdown), blocks.length === 0 ? TEXT_LIMIT : NOTICE_LIMIT),
     ...(blocks.length === 0 && hasBlocks ? {} : { blocks }),
     ...(speaker === null || !isCustomized ? {} : identityOf(speaker)),
   };
@@ -93,15 +94,15 @@ export const SECTION_LIMIT = 2_900;
 /** The longest text of a draft that is shown whole, in UTF-16 units. Of a longer draft only the end is shown. */
 const DRAFT_LIMIT = 3_500;
 
-function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {
+function blocksOf({ kind, buttons }: Content, text: string): readonly object[] {
   if (kind === 'card') {
-    const shown = clipped(inertText(named), SECTION_LIMIT);
-    const section = { type: 'section', text: { type: 'mrkdwn', text: shown, verbatim: true } };
+    const sectionText = clip(inertText(text), SECTION_LIMIT);
+    const section = { type: 'section', text: { type: 'mrkdwn', text: sectionText, verbatim: true } };
     // A card without buttons belongs to a finished ticket, which has no settings either.
     if (buttons.length === 0) return [section];
     return [section, { type: 'actions', elements: [...buttons.flatMap(buttonElement), SETTINGS_BUTTON] }];
   }
-  const markdown = inertMarkdown(named);
+  const markdown = inertMarkdown(text);
   const actions = buttons.length === 0 ? [] : [{ type: 'actions', elements: buttons.flatMap(buttonElement) }];
   return markdown.length > BLOCK_LIMIT ? [] : [{ type: 'markdown', text: markdown }, ...actions];
 }
@@ -150,7 +151,7 @@ function plainButton(button: CardButton, index: number): object {
   return {
     type: 'button',
     action_id: `conch:${index}`,
-    text: { type: 'plain_text', text: clipped(button.label, OPTION_LENGTH), emoji: true },
+    text: { type: 'plain_text', text: clip(button.label, OPTION_LENGTH), emoji: true },
     value: buttonValue(button),
     ...STYLES[button.style],
   };
@@ -162,12 +163,12 @@ function plainButton(button: CardButton, index: number): object {
  * outside code. In code, only text that Slack reads as markup is changed.
  */
 export function inertMarkdown(text: string): string {
-  return rewritten(text, { code: inertCode, words: inertWords, paragraph: openly });
+  return rewrite(text, { code: inertCode, words: inertWords, paragraph: unmaskLinks });
 }
 
 /** Escapes text for Slack fields other than the markdown block. */
 function inertText(text: string): string {
-  return escaped(rewritten(text, { words: withoutBroadcasts }));
+  return escaped(rewrite(text, { words: withoutBroadcasts }));
 }
 
 type Rewriting = {
@@ -176,10 +177,12 @@ type Rewriting = {
   readonly paragraph?: (text: string) => string;
 };
 
-function rewritten(text: string, how: Rewriting): string {
-  if (!MAY_HOLD_CODE.test(text)) return rewrittenProse(text, how);
+function rewrite(text: string, rewriting: Rewriting): string {
+  if (!MAY_HOLD_CODE.test(text)) return rewriteProse(text, rewriting);
   return stretches(text)
-    .map((stretch) => (stretch.isCode ? (how.code?.(stretch.text) ?? stretch.text) : rewrittenProse(stretch.text, how)))
+    .map((stretch) =>
+      stretch.isCode ? (rewriting.code?.(stretch.text) ?? stretch.text) : rewriteProse(stretch.text, rewriting),
+    )
     .join('\n');
 }
 
@@ -197,45 +200,45 @@ const ADDRESS =
   /^(?:[a-z][a-z\d+.-]{0,20}:\/\/)?(?:[^\s@/]{1,200}@)?([\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,20})\.?(?::\d{1,5})?(?:[/?#]\S{0,300})?$/iu;
 
 function stretches(text: string): readonly Stretch[] {
-  const found: { isCode: boolean; lines: string[] }[] = [];
+  const spans: { isCode: boolean; lines: string[] }[] = [];
   let fence: Fence | null = null;
   for (const line of text.split('\n')) {
     const wasInside: boolean = fence?.block === true;
     fence = fenceAfter(fence, line);
     const isCode: boolean = wasInside || fence?.block === true;
-    const last = found.at(-1);
+    const last = spans.at(-1);
     if (last?.isCode === isCode) last.lines.push(line);
-    else found.push({ isCode, lines: [line] });
+    else spans.push({ isCode, lines: [line] });
   }
-  return found.map(({ isCode, lines }) => ({ isCode, text: lines.join('\n') }));
+  return spans.map(({ isCode, lines }) => ({ isCode, text: lines.join('\n') }));
 }
 
 /** Breaks Slack's own markup in code. All other code stays unchanged, because people copy it. */
 function inertCode(code: string): string {
-  return code.replaceAll(TOKEN, `<${JOINER}`);
+  return code.replaceAll(TOKEN, `<${WORD_JOINER}`);
 }
 
 /** Writes out the URL of links whose label is an address of another host. Removes link titles. */
-function openly(paragraph: string): string {
+function unmaskLinks(paragraph: string): string {
   return paragraph.replaceAll(LINK, (_link, label: string, quoted: string | undefined, plain: string | undefined) => {
     const url = (quoted ?? plain ?? '').trim();
     return isMasked(label, url) ? `${label} (${url})` : `[${label}](${url})`;
   });
 }
 
-function rewrittenProse(text: string, { code, words, paragraph: whole }: Rewriting): string {
-  let shown = '';
+function rewriteProse(text: string, { code, words, paragraph: rewriteParagraph }: Rewriting): string {
+  let result = '';
   for (const piece of text.split(/(\n[^\S\n]*\n)/)) {
-    const paragraph = whole?.(piece) ?? piece;
+    const paragraph = rewriteParagraph?.(piece) ?? piece;
     let from = 0;
     for (const { at, end } of paragraph.includes('`') ? codeSpans(paragraph) : []) {
       const span = paragraph.slice(at, end);
-      shown += words(paragraph.slice(from, at)) + (code?.(span) ?? span);
+      result += words(paragraph.slice(from, at)) + (code?.(span) ?? span);
       from = end;
     }
-    shown += words(paragraph.slice(from));
+    result += words(paragraph.slice(from));
   }
-  return shown;
+  return result;
 }
 
 function inertWords(words: string): string {
@@ -243,8 +246,8 @@ function inertWords(words: string): string {
 }
 
 function isMasked(label: string, url: string): boolean {
-  const [, shown] = ADDRESS.exec(label.replaceAll(/[*_~`[\]\\\u200B-\u200D\u2060\uFEFF]/g, '').trim()) ?? [];
-  return shown !== undefined && withoutWww(shown) !== withoutWww(hostOf(url));
+  const [, labelHost] = ADDRESS.exec(label.replaceAll(/[*_~`[\]\\\u200B-\u200D\u2060\uFEFF]/g, '').trim()) ?? [];
+  return labelHost !== undefined && withoutWww(labelHost) !== withoutWww(hostOf(url));
 }
 
 function hostOf(url: string): string {
@@ -265,7 +268,7 @@ export function escaped(text: string): string {
  * whole.
  */
 function withoutBroadcasts(text: string): string {
-  return text.replaceAll(URL_OR_BROADCAST, (_found, url: string | undefined) => url ?? `@${JOINER}`);
+  return text.replaceAll(URL_OR_BROADCAST, (_found, url: string | undefined) => url ?? `@${WORD_JOINER}`);
 }
 
 const BROADCAST = /(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu;
@@ -275,14 +278,14 @@ const URL_OR_BROADCAST = new RegExp(`(https?:\\/\\/[^\\s<>()[\\]|@]+[^\\s<>()[\\
  * Returns the text, or its start and "…", in at most `limit` UTF-16 units. Cuts no surrogate pair in two, and no entity
  * such as `&lt;`.
  */
-export function clipped(text: string, limit: number): string {
+export function clip(text: string, limit: number): string {
   if (text.length <= limit) return text;
-  const whole = text.slice(0, limit - 1).replace(/&[a-z]{0,3}$/, '');
-  return `${/[\uD800-\uDBFF]$/.test(whole) ? whole.slice(0, -1) : whole}…`;
+  const head = text.slice(0, limit - 1).replace(/&[a-z]{0,3}$/, '');
+  return `${/[\uD800-\uDBFF]$/.test(head) ? head.slice(0, -1) : head}…`;
 }
 
 /** The word joiner: invisible, and no line break can follow it. */
-const JOINER = '\u2060';
+const WORD_JOINER = '\u2060';
 
 type Identity = { readonly username: string; readonly icon_emoji?: string; readonly icon_url?: string };
 
@@ -298,17 +301,17 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
   const emoji = emojiName(avatar);
   if (emoji !== null) return { username, icon_emoji: `:${emoji}:` };
   const isPicture = avatar !== '' && /^\P{ASCII}{1,16}$/u.test(avatar);
-  return { username: isPicture ? clipped(`${avatar} ${username}`, MOST_LETTERS) : username };
+  return { username: isPicture ? clip(`${avatar} ${username}`, MOST_LETTERS) : username };
 }
 
 function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
   // An @ in a URL gets the invisible character, too, unlike in texts: nobody copies a URL out of a name.
-  return clipped((plain === '' ? id : plain).replaceAll(BROADCAST, `@${JOINER}`), MOST_LETTERS);
+  return clip((plain === '' ? id : plain).replaceAll(BROADCAST, `@${WORD_JOINER}`), MOST_LETTERS);
 }
 
 /** Returns an agent's text with the name in front, for apps that may not post under other names. */
-export function prefixed(speaker: NonNullable<Speaker>, text: string): string {
+export function withPrefix(speaker: NonNullable<Speaker>, text: string): string {
   const name = shownName(speaker).replaceAll(/([*_~`\\[\]])/g, '\\$1');
   const isBlock = /^(?:\s{0,3}(?:[#>|+-]|\* |\d+[.)]|`{3}|~{3})| {4})/.test(text);
   return `**${name}**:${isBlock ? '\n\n' : ' '}${text}`;

@@ -16,13 +16,13 @@ import {
   idSchema,
   isOwn,
   messageSchema,
-  saidOf,
+  toReceived,
   sentAt,
   locationOf,
   tsSchema,
   usersIn,
 } from './parse-message.ts';
-import type { MessageContext, Said, SlackLocation } from './parse-message.ts';
+import type { MessageContext, ReceivedMessage, SlackLocation } from './parse-message.ts';
 import { channelId, isDirect, messageId, platformChannel, slackError } from './client.ts';
 import type { Self } from './client.ts';
 import type { ChannelMembership } from './channel-membership.ts';
@@ -66,14 +66,14 @@ export function createEvents(ports: EventsPorts): Events {
   const { deduplicator, self, log } = ports;
   const inbound = createInboundQueue(ports);
   const takeEvent = async ({ event_id: id, api_app_id: appId, event }: EventPayload): Promise<void> => {
-    const what = parseEvent(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
-    if (what === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
-    if (what.kind === 'nothing') return;
-    if (what.kind === 'broken') return broken(ports, what.why);
-    const lane = channelId(channelOf(what));
-    if (!inbound.hasRoom(lane)) throw new Error(`Too many events of ${lane} wait: Slack sends this event again`);
-    if (!(await inbound.push(lane, () => takeIn(ports, what))))
-      throw new Error(`Conch stops: the waiting events of ${lane} were not processed`);
+    const parsed = parseEvent(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
+    if (parsed === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
+    if (parsed.kind === 'nothing') return;
+    if (parsed.kind === 'broken') return broken(ports, parsed.why);
+    const channel = channelId(channelOf(parsed));
+    if (!inbound.hasRoom(channel)) throw new Error(`Too many events of ${channel} wait: Slack sends this event again`);
+    if (!(await inbound.push(channel, () => handleEvent(ports, parsed))))
+      throw new Error(`Conch stops: the waiting events of ${channel} were not processed`);
   };
   return {
     async take(body, ack) {
@@ -96,56 +96,63 @@ function takeOther({ log, limited }: EventsPorts, body: unknown): void {
   limited();
 }
 
-type Local = Exclude<SlackEvent, { readonly kind: 'nothing' | 'broken' }>;
+type LocatedEvent = Exclude<SlackEvent, { readonly kind: 'nothing' | 'broken' }>;
 
-function channelOf(what: Local): string {
-  if ('said' in what) return what.said.channel;
-  return 'at' in what ? what.at.channel : what.channel;
+function channelOf(event: LocatedEvent): string {
+  if ('received' in event) return event.received.channel;
+  return 'at' in event ? event.at.channel : event.channel;
 }
 
-async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
-  switch (what.kind) {
+async function handleEvent(ports: EventsPorts, event: LocatedEvent): Promise<void> {
+  switch (event.kind) {
     case 'said':
-      return takeSaid(ports, what.said);
+      return takeSaid(ports, event.received);
     case 'edited':
-      return takeEdited(ports, what.said);
+      return takeEdited(ports, event.received);
     case 'deleted':
-      return takeDeleted(ports, what);
+      return takeDeleted(ports, event);
     case 'stopped':
-      return takeStopped(ports, what);
+      return takeStopped(ports, event);
     case 'reacted':
-      return takeReaction(ports, what);
+      return takeReaction(ports, event);
     case 'closed':
-      return void ports.membership.check(channelId(what.channel), { reported: what.why });
+      return void ports.membership.check(channelId(event.channel), { reported: event.why });
     case 'reopened':
-      return ports.membership.open(channelId(what.channel));
+      return ports.membership.open(channelId(event.channel));
   }
 }
 
 /** Takes a new message. Slack sends a mention of the app as two events; a command in the message runs once. */
-async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
+async function takeSaid(ports: EventsPorts, message: ReceivedMessage): Promise<void> {
   const { intake, queries, deduplicator } = ports;
-  const found = floorLocation(queries, message);
-  if (found === null && isForApp(ports, message)) ports.interactions.unplaced(message.by, message);
-  if (found === null || deduplicator.has(deletedKey(message.channel, message.ts))) return;
-  const { human, line } = await withFloor(ports, message, found);
-  ports.sender.countBelow(found.channel);
+  const location = floorLocation(queries, message);
+  if (location === null && isForApp(ports, message)) ports.interactions.explainNoFloor(message.by, message);
+  if (location === null || deduplicator.has(deletedKey(message.channel, message.ts))) return;
+  const { human, line } = await withFloor(ports, message, location);
+  ports.sender.countBelow(location.channel);
   await intake.message(human);
-  if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
-  void ports.interactions.typed({ user: message.by, line, at: message, floor: found.channel });
+  if (line === null || !(await ports.isFirst(location.channel, human.id))) return;
+  void ports.interactions.runTyped({ user: message.by, line, at: message, floor: location.channel });
 }
 
-async function withFloor(ports: EventsPorts, message: Said, found: MessageLocation): ReturnType<typeof toHumanMessage> {
-  const opens = threadAt(message, found);
+async function withFloor(
+  ports: EventsPorts,
+  message: ReceivedMessage,
+  location: MessageLocation,
+): ReturnType<typeof toHumanMessage> {
+  const opens = threadAt(message, location);
   if (opens !== null) await ports.intake.thread(opens);
-  return toHumanMessage(message, found, ports);
+  return toHumanMessage(message, location, ports);
 }
 
 /**
  * Whether a person writes to the app in a channel without a floor. True once in 15 minutes per person and channel, and
  * once more after a restart.
  */
-function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, text, channel }: Said): boolean {
+function isForApp(
+  { self, queries, deduplicator }: EventsPorts,
+  { author, by, text, channel }: ReceivedMessage,
+): boolean {
   if (author !== 'person' || floorLocation(queries, { channel, thread: null, broadcast: false }) !== null) return false;
   const isMeant = isDirect(channelId(channel)) || usersIn(text).includes(self.userId);
   return isMeant && deduplicator.claim(`unplaced:${channel}:${by}`);
@@ -155,22 +162,22 @@ function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, te
  * Takes an edited message. An edit can arrive before its message. So a text edited within a minute of its message first
  * goes to the intake as a message, unless it is a command or was deleted. The engine ignores a message that it knows.
  */
-async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
-  const found = floorLocation(ports.queries, message);
-  if (found === null) return;
+async function takeEdited(ports: EventsPorts, message: ReceivedMessage): Promise<void> {
+  const location = floorLocation(ports.queries, message);
+  if (location === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
   if (isFresh && !ports.deduplicator.has(deletedKey(message.channel, message.ts))) {
-    const { human, line } = await withFloor(ports, message, found);
+    const { human, line } = await withFloor(ports, message, location);
     if (line === null) await ports.intake.message(human);
   }
-  await ports.intake.amend(await toChange(message, found.channel, ports));
+  await ports.intake.amend(await toChange(message, location.channel, ports));
 }
 
 /** Takes a deletion. A deletion can arrive before its message, which is then ignored. */
-async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind: 'deleted' }>): Promise<void> {
-  const found = floorLocation(ports.queries, at);
-  if (found === null) return;
-  await ports.intake.amend({ change: 'deleted', id: messageId(at.channel, ts), channel: found.channel });
+async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<LocatedEvent, { kind: 'deleted' }>): Promise<void> {
+  const location = floorLocation(ports.queries, at);
+  if (location === null) return;
+  await ports.intake.amend({ change: 'deleted', id: messageId(at.channel, ts), channel: location.channel });
   ports.deduplicator.claim(deletedKey(at.channel, ts));
 }
 
@@ -182,28 +189,31 @@ function deletedKey(channel: string, ts: string): string {
 }
 
 /** Carries out a press of Slack's Stop button. In a thread without an open floor, it stops the channel's floor. */
-async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
+async function takeStopped(
+  ports: EventsPorts,
+  { at, user }: Extract<LocatedEvent, { kind: 'stopped' }>,
+): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
   const own = floorAt(ports.queries, channel);
   const floor = floorAt(ports.queries, at) ?? own;
   if (floor === null) return;
-  await shortly(ports, ports.interactions.typed({ user, line: '/stop', at: floor === own ? channel : at, floor }));
+  await shortly(ports, ports.interactions.runTyped({ user, line: '/stop', at: floor === own ? channel : at, floor }));
 }
 
 /** Runs the command that a reaction means. Slack's event does not name the thread of the message. */
 async function takeReaction(
   ports: EventsPorts,
-  { channel, ts, user, meaning }: Extract<Local, { kind: 'reacted' }>,
+  { channel, ts, user, meaning }: Extract<LocatedEvent, { kind: 'reacted' }>,
 ): Promise<void> {
   const { queries, people, interactions } = ports;
-  const meant = queries.reaction?.(channelId(channel), messageId(channel, ts), meaning) ?? null;
-  if (meant === null) return;
+  const command = queries.reaction?.(channelId(channel), messageId(channel, ts), meaning) ?? null;
+  if (command === null) return;
   await people.name(user);
   if (people.isBot(user)) return;
-  const { line, drawnFor } = meant;
-  const at = { ...platformChannel(meant.channel), broadcast: false };
-  await shortly(ports, interactions.typed({ user, line, at, floor: meant.channel, ...defined({ drawnFor }) }));
+  const { line, drawnFor } = command;
+  const at = { ...platformChannel(command.channel), broadcast: false };
+  await shortly(ports, interactions.runTyped({ user, line, at, floor: command.channel, ...defined({ drawnFor }) }));
 }
 
 /**
@@ -221,8 +231,8 @@ function broken({ intake }: EventsPorts, why: string): void {
 
 /** The meaning of an event of Slack. */
 export type SlackEvent =
-  | { readonly kind: 'said'; readonly said: Said }
-  | { readonly kind: 'edited'; readonly said: Said }
+  | { readonly kind: 'said'; readonly received: ReceivedMessage }
+  | { readonly kind: 'edited'; readonly received: ReceivedMessage }
   | { readonly kind: 'deleted'; readonly at: SlackLocation; readonly ts: string }
   /** Conch was removed from the channel, or the channel was archived or deleted. */
   | { readonly kind: 'closed'; readonly channel: string; readonly why: string }
@@ -280,44 +290,46 @@ export function parseEvent(event: unknown, self: Self): SlackEvent | null {
 type Reader = (event: unknown, self: Self) => SlackEvent | null;
 
 const READERS: ReadonlyMap<string, Reader> = new Map<string, Reader>([
-  ...[...SUBTYPES].map((subtype) => [`message/${subtype}`, on(writtenSchema, written)] as const),
-  ['message/message_changed', on(changedSchema, changed)],
-  ['message/message_deleted', on(deletedSchema, deleted)],
-  ['app_mention', on(writtenSchema, written)],
+  ...[...SUBTYPES].map((subtype) => [`message/${subtype}`, withSchema(writtenSchema, messageEvent)] as const),
+  ['message/message_changed', withSchema(changedSchema, changeEvent)],
+  ['message/message_deleted', withSchema(deletedSchema, deletionEvent)],
+  ['app_mention', withSchema(writtenSchema, messageEvent)],
   [
     'member_left_channel',
-    on(memberSchema, (event, self) => member(event, self, closed('Conch is no longer in the channel'))),
+    withSchema(memberSchema, (event, self) =>
+      membershipEvent(event, self, closedEvent('Conch is no longer in the channel')),
+    ),
   ],
-  ['member_joined_channel', on(memberSchema, (event, self) => member(event, self, reopened))],
-  ['channel_left', on(channelSchema, closed('Conch is no longer in the channel'))],
-  ['group_left', on(channelSchema, closed('Conch is no longer in the channel'))],
-  ['channel_archive', on(channelSchema, closed('the channel was archived'))],
-  ['group_archive', on(channelSchema, closed('the channel was archived'))],
-  ['channel_deleted', on(channelSchema, closed('the channel was deleted'))],
-  ['group_deleted', on(channelSchema, closed('the channel was deleted'))],
-  ['channel_unarchive', on(channelSchema, reopened)],
-  ['group_unarchive', on(channelSchema, reopened)],
-  ['agent_session_stopped', on(stoppedSchema, stopped)],
-  ['reaction_added', on(reactionSchema, reacted)],
+  ['member_joined_channel', withSchema(memberSchema, (event, self) => membershipEvent(event, self, reopenedEvent))],
+  ['channel_left', withSchema(channelSchema, closedEvent('Conch is no longer in the channel'))],
+  ['group_left', withSchema(channelSchema, closedEvent('Conch is no longer in the channel'))],
+  ['channel_archive', withSchema(channelSchema, closedEvent('the channel was archived'))],
+  ['group_archive', withSchema(channelSchema, closedEvent('the channel was archived'))],
+  ['channel_deleted', withSchema(channelSchema, closedEvent('the channel was deleted'))],
+  ['group_deleted', withSchema(channelSchema, closedEvent('the channel was deleted'))],
+  ['channel_unarchive', withSchema(channelSchema, reopenedEvent)],
+  ['group_unarchive', withSchema(channelSchema, reopenedEvent)],
+  ['agent_session_stopped', withSchema(stoppedSchema, stopEvent)],
+  ['reaction_added', withSchema(reactionSchema, reactionEvent)],
   ['app_uninstalled', () => ({ kind: 'broken', why: 'The app was removed from the workspace' })],
-  ['tokens_revoked', on(revokedSchema, revoked)],
+  ['tokens_revoked', withSchema(revokedSchema, revocationEvent)],
 ]);
 
-function on<T>(schema: z.ZodType<T>, read: (event: T, self: Self) => SlackEvent | null): Reader {
+function withSchema<T>(schema: z.ZodType<T>, read: (event: T, self: Self) => SlackEvent | null): Reader {
   return (event, self) => {
     const parsed = schema.safeParse(event);
     return parsed.success ? read(parsed.data, self) : null;
   };
 }
 
-function written(message: z.output<typeof writtenSchema>, self: Self): SlackEvent | null {
+function messageEvent(message: z.output<typeof writtenSchema>, self: Self): SlackEvent | null {
   if (isOwn(message, self)) return NOTHING;
-  const said = saidOf(message);
-  return said === null ? null : { kind: 'said', said };
+  const received = toReceived(message);
+  return received === null ? null : { kind: 'said', received };
 }
 
 /** Only a changed text is an edit: link previews and reply counts also arrive as changes. A tombstone is a deletion. */
-function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent | null {
+function changeEvent(event: z.output<typeof changedSchema>, self: Self): SlackEvent | null {
   const { channel, message, previous_message: before } = event;
   if (isOwn(message, self) || (before && isOwn(before, self))) return NOTHING;
   const at = locationOf({ ...message, channel });
@@ -325,11 +337,11 @@ function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent 
   if (!message.edited || (before && before.text === message.text) || !SUBTYPES.has(message.subtype ?? '')) {
     return NOTHING;
   }
-  const said = saidOf({ ...message, channel });
-  return said === null ? null : { kind: 'edited', said };
+  const received = toReceived({ ...message, channel });
+  return received === null ? null : { kind: 'edited', received };
 }
 
-function deleted(event: z.output<typeof deletedSchema>, self: Self): SlackEvent {
+function deletionEvent(event: z.output<typeof deletedSchema>, self: Self): SlackEvent {
   const { channel, deleted_ts: ts, previous_message: before } = event;
   if (before && isOwn(before, self)) return NOTHING;
   return { kind: 'deleted', at: locationOf({ ts, ...before, channel }), ts };
@@ -337,7 +349,7 @@ function deleted(event: z.output<typeof deletedSchema>, self: Self): SlackEvent 
 
 type ChannelEvent = z.output<typeof channelSchema>;
 
-function member(
+function membershipEvent(
   { user, channel }: z.output<typeof memberSchema>,
   self: Self,
   meaning: (event: ChannelEvent) => SlackEvent,
@@ -345,25 +357,25 @@ function member(
   return user === self.userId ? meaning({ channel }) : NOTHING;
 }
 
-function closed(why: string) {
+function closedEvent(why: string) {
   return ({ channel }: ChannelEvent): SlackEvent => ({ kind: 'closed', channel, why });
 }
 
-function reopened({ channel }: ChannelEvent): SlackEvent {
+function reopenedEvent({ channel }: ChannelEvent): SlackEvent {
   return { kind: 'reopened', channel };
 }
 
-function stopped({ user, channel, thread_ts: thread }: z.output<typeof stoppedSchema>): SlackEvent {
+function stopEvent({ user, channel, thread_ts: thread }: z.output<typeof stoppedSchema>): SlackEvent {
   return { kind: 'stopped', user, at: { channel, thread: thread ?? null, broadcast: false } };
 }
 
-function reacted({ user, reaction, item }: z.output<typeof reactionSchema>, self: Self): SlackEvent {
+function reactionEvent({ user, reaction, item }: z.output<typeof reactionSchema>, self: Self): SlackEvent {
   const meaning = reactionKind(reaction);
   if (meaning === null || user === self.userId || item.channel == null || item.ts == null) return NOTHING;
   return { kind: 'reacted', channel: item.channel, ts: item.ts, user, meaning };
 }
 
-function revoked({ tokens }: z.output<typeof revokedSchema>): SlackEvent {
+function revocationEvent({ tokens }: z.output<typeof revokedSchema>): SlackEvent {
   const isOurs = (tokens.bot ?? []).length > 0;
   return isOurs ? { kind: 'broken', why: 'The bot token of the app was revoked' } : NOTHING;
 }

@@ -2,14 +2,14 @@ import { z } from 'zod';
 import type { ChannelId, FormField } from '../../turns/floor/settings.ts';
 import { floorAt } from './parse-message.ts';
 import type { SlackLocation } from './parse-message.ts';
-import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf, obey, toldInTime } from './commands.ts';
+import { NO_FLOOR, SETTINGS, answer, command, commandRefusal, lineOf, obey, acknowledgeInTime } from './commands.ts';
 import type { Ack, CommandPorts, Order, Recipient } from './commands.ts';
 import {
   OPTION_LENGTH,
   SECTION_LIMIT,
   SETTINGS_ACTION,
   readButtonValue,
-  clipped,
+  clip,
   inSlackWords,
   textObject,
 } from './content.ts';
@@ -35,12 +35,12 @@ export type Interactions = {
    * Runs a command line that a person wrote as a message, or that a reaction or Slack's Stop button means. Resolves
    * when the command is stored or has failed. Never rejects.
    */
-  typed(command: Typed): Promise<void>;
+  runTyped(command: TypedCommand): Promise<void>;
   /** Answers a person who wrote to the app in a channel without a floor. */
-  unplaced(user: string, at: SlackLocation): void;
+  explainNoFloor(user: string, at: SlackLocation): void;
 };
 
-type Typed = Order & { readonly user: string; readonly at: SlackLocation };
+type TypedCommand = Order & { readonly user: string; readonly at: SlackLocation };
 
 const clickSchema = z.looseObject({
   type: z.literal('block_actions'),
@@ -72,9 +72,9 @@ type Click = z.output<typeof clickSchema>;
 export function createInteractions(ports: CommandPorts): Interactions {
   return {
     async take(body, ack) {
-      const asked = slashSchema.safeParse(body);
-      if (asked.success) {
-        await slash(ports, asked.data, ack);
+      const slashCommand = slashSchema.safeParse(body);
+      if (slashCommand.success) {
+        await slash(ports, slashCommand.data, ack);
         return true;
       }
       const click = clickSchema.safeParse(body);
@@ -84,8 +84,8 @@ export function createInteractions(ports: CommandPorts): Interactions {
       }
       return takeForm(ports, body, ack);
     },
-    typed: ({ user, at, ...order }) => command(ports, { user, at, responseUrl: null }, order),
-    unplaced: (user, at) => void answer(ports, { user, at, responseUrl: null }, NO_FLOOR),
+    runTyped: ({ user, at, ...order }) => command(ports, { user, at, responseUrl: null }, order),
+    explainNoFloor: (user, at) => void answer(ports, { user, at, responseUrl: null }, NO_FLOOR),
   };
 }
 
@@ -98,13 +98,13 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   if (at === null) return;
   const asker: Recipient = { user: click.user.id, at, responseUrl: click.response_url ?? null };
   const floor = floorAt(ports.queries, at);
-  const meant = floor === null ? null : readButtonValue(action.value ?? action.selected_option?.value ?? '');
+  const button = floor === null ? null : readButtonValue(action.value ?? action.selected_option?.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
     return openSettings(ports, { asker, floor, trigger: click.trigger_id });
   }
-  if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
-  const pressed = { asker, floor, trigger: click.trigger_id, meant };
-  const { line, drawnFor, opens } = meant;
+  if (floor === null || button === null) return answer(ports, asker, OLD_BUTTON);
+  const pressed = { asker, floor, trigger: click.trigger_id, button };
+  const { line, drawnFor, opens } = button;
   const refusal = opens === undefined ? null : await commandRefusal(ports, click.user.id, { floor, line, drawnFor });
   if (refusal !== null) return answer(ports, asker, refusal);
   if (await openPressed(ports, pressed)) return;
@@ -130,16 +130,16 @@ const slashSchema = z.looseObject({
   response_url: z.url().nullish().catch(null),
 });
 
-async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
+async function slash(ports: CommandPorts, slashCommand: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
   await ack();
-  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
-  const at: SlackLocation = { channel: sent.channel_id, thread: null, broadcast: false };
-  const asker: Recipient = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
+  if (!ports.deduplicator.claim(`trigger:${slashCommand.trigger_id}`)) return;
+  const at: SlackLocation = { channel: slashCommand.channel_id, thread: null, broadcast: false };
+  const asker: Recipient = { user: slashCommand.user_id, at, responseUrl: slashCommand.response_url ?? null };
   const floor = floorAt(ports.queries, at);
   if (floor === null) return answer(ports, asker, NO_FLOOR);
-  const line = lineOf(sent.text);
+  const line = lineOf(slashCommand.text);
   if (line !== SETTINGS) return command(ports, asker, { floor, line });
-  await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
+  await openSettings(ports, { asker, floor, trigger: slashCommand.trigger_id });
 }
 
 /** A pressed button, and who pressed it. `trigger`: Slack's id with which a form can be opened. */
@@ -147,7 +147,7 @@ type Pressed = {
   readonly asker: Recipient;
   readonly floor: ChannelId;
   readonly trigger: string;
-  readonly meant: ButtonValue;
+  readonly button: ButtonValue;
 };
 
 /**
@@ -155,35 +155,35 @@ type Pressed = {
  * within 3 s after the click.
  */
 async function openPressed(ports: CommandPorts, pressed: Pressed): Promise<boolean> {
-  const { opens, line } = pressed.meant;
+  const { opens, line } = pressed.button;
   const form = opens === undefined ? null : VIEWS[opens](ports, pressed);
   if (form === null) return false;
   await show(ports, pressed, { ...form, instead: `Use \`${line}\`${ADDS[form.name] ?? ''}.` });
   return true;
 }
 
-async function openSettings(ports: CommandPorts, asked: Omit<Pressed, 'meant'>): Promise<void> {
-  const { asker, floor } = asked;
+async function openSettings(ports: CommandPorts, pressed: Omit<Pressed, 'button'>): Promise<void> {
+  const { asker, floor } = pressed;
   const refusal = await commandRefusal(ports, asker.user, { floor, line: '/floor mode inject' });
   if (refusal !== null) return answer(ports, asker, refusal);
   const view = ports.queries.view(floor);
   if (view === null)
     return answer(ports, asker, { ok: false, text: 'There is no floor here yet. Write a message first.' });
   const instead = 'Try again, or use `/conch floor mode …` and `/conch floor order …`.';
-  const meant = { line: '/floor', drawnFor: forFloor(view) };
-  await show(ports, { ...asked, meant }, { ...settingsForm(view), instead });
+  const button = { line: '/floor', drawnFor: forFloor(view) };
+  await show(ports, { ...pressed, button }, { ...settingsForm(view), instead });
 }
 
 async function takeForm(ports: CommandPorts, body: unknown, ack: Ack): Promise<boolean> {
-  const sent = sentSchema.safeParse(body).data;
-  if (sent === undefined) return false;
-  const { user, view } = sent;
-  const kept = parsedJson(view.private_metadata, keptSchema);
-  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`) || kept === null) await ack();
+  const submission = sentSchema.safeParse(body).data;
+  if (submission === undefined) return false;
+  const { user, view } = submission;
+  const formData = parsedJson(view.private_metadata, formDataSchema);
+  if (!ports.deduplicator.claim(`trigger:${submission.trigger_id}`) || formData === null) await ack();
   else {
-    const { channel, thread } = kept;
+    const { channel, thread } = formData;
     const asker: Recipient = { user: user.id, at: { channel, thread }, responseUrl: null };
-    await SUBMITS[view.callback_id](ports, { kept, asker, filled: filledOf(view.state.values), ack });
+    await SUBMITS[view.callback_id](ports, { formData, asker, filled: filledOf(view.state.values), ack });
   }
   return true;
 }
@@ -199,7 +199,7 @@ type Form = {
 };
 
 /** The data that Slack stores with an open form and returns on submit. */
-const keptSchema = z.object({
+const formDataSchema = z.object({
   floor: z.string(),
   line: z.string().startsWith('/'),
   drawnFor: z.string(),
@@ -208,14 +208,14 @@ const keptSchema = z.object({
 });
 
 async function show(ports: CommandPorts, pressed: Pressed, form: Form & { readonly instead: string }): Promise<void> {
-  const { asker, floor, trigger, meant } = pressed;
-  const { line, drawnFor } = meant;
+  const { asker, floor, trigger, button } = pressed;
+  const { line, drawnFor } = button;
   const { channel, thread } = asker.at;
-  const kept: z.output<typeof keptSchema> = { floor, line, drawnFor, channel, thread };
+  const formData: z.output<typeof formDataSchema> = { floor, line, drawnFor, channel, thread };
   const view = {
     type: 'modal',
     callback_id: form.name,
-    private_metadata: JSON.stringify(kept),
+    private_metadata: JSON.stringify(formData),
     title: textObject(form.title),
     submit: textObject(form.submit),
     close: textObject(form.close),
@@ -242,35 +242,35 @@ const LABEL_LENGTH = 300;
 const ERROR_LENGTH = 300;
 const LIMITS = { fields: 48, options: 100, valueLength: 150 };
 
-function reasonForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form {
+function reasonForm({ queries }: CommandPorts, { floor, button }: Pressed): Form {
   const element = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
-  const blocks = [inputBlock('why', { label: reasonFieldLabel(queries.view(floor), meant), element })];
+  const blocks = [inputBlock('why', { label: reasonFieldLabel(queries.view(floor), button), element })];
   return { name: 'conch:reason', title: 'Deny with reason', submit: 'Deny', close: 'Back', blocks };
 }
 
-function questionForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
+function questionForm({ queries }: CommandPorts, { floor, button }: Pressed): Form | null {
   const view = queries.view(floor);
-  const found = view === null ? null : openingButton(view, { ...meant, opens: 'form' });
+  const found = view === null ? null : openingButton(view, { ...button, opens: 'form' });
   if (found?.opens.what !== 'form' || !isDrawable(found.opens.of, LIMITS)) return null;
   const { title, about = {} } = found.request.question;
   const blocks = [
-    { type: 'section', text: textObject(clipped(title, TITLE_LENGTH)) },
+    { type: 'section', text: textObject(clip(title, TITLE_LENGTH)) },
     ...found.opens.of.map(fieldBlock),
     { type: 'context', elements: [textObject(`${formNote(about)}.`)] },
   ];
   return { name: 'conch:answer', title: 'Answer', submit: 'Answer', close: 'Back', blocks };
 }
 
-function ruleForm({ queries }: CommandPorts, { floor, meant }: Pressed): Form | null {
+function ruleForm({ queries }: CommandPorts, { floor, button }: Pressed): Form | null {
   const view = queries.view(floor);
-  const drawnFor = readDrawnFor(meant.drawnFor);
-  const asked = view === null || drawnFor?.of !== 'question' ? null : requestByKey(view, drawnFor.key);
-  const rule = asked?.question.always?.[Number(meant.line.split(' ').at(-1)) - 1];
+  const drawnFor = readDrawnFor(button.drawnFor);
+  const request = view === null || drawnFor?.of !== 'question' ? null : requestByKey(view, drawnFor.key);
+  const rule = request?.question.always?.[Number(button.line.split(' ').at(-1)) - 1];
   if (rule === undefined) return null;
   const end = 'Allowed for 30 days, for this agent in this channel. To revoke the rule: /conch run approvals.';
   const blocks = [`${rule.words}\n${rule.rule}`, end].map((text) => ({
     type: 'section',
-    text: textObject(clipped(text, SECTION_LIMIT)),
+    text: textObject(clip(text, SECTION_LIMIT)),
   }));
   return { name: 'conch:rule', title: 'Allow from now on?', submit: 'Allow', close: 'Back', blocks };
 }
@@ -303,8 +303,8 @@ function inputBlock(
   field: { readonly label: string; readonly element: object; readonly optional?: boolean; readonly hint?: string },
 ): object {
   const { label, element, optional = false, hint = '' } = field;
-  const hinted = hint === '' ? {} : { hint: textObject(hint) };
-  return { type: 'input', block_id: id, label: textObject(label), element, optional, ...hinted };
+  const hintField = hint === '' ? {} : { hint: textObject(hint) };
+  return { type: 'input', block_id: id, label: textObject(label), element, optional, ...hintField };
 }
 
 function fieldBlock(field: FormField): object {
@@ -319,31 +319,31 @@ function elementOf(field: FormField): object {
   if (control.what === 'choice')
     return menu(name, control.options, control.initial, kind === 'some' ? { most: most ?? 0 } : null);
   const { what, initial, longest: max_length, isLong: multiline } = control;
-  const isGiven = initial !== '' && !(what === 'number' && Number.isNaN(Number(initial)));
-  const named = { action_id: name, ...(isGiven ? { initial_value: initial } : {}) };
+  const hasInitial = initial !== '' && !(what === 'number' && Number.isNaN(Number(initial)));
+  const common = { action_id: name, ...(hasInitial ? { initial_value: initial } : {}) };
   return what === 'number'
-    ? { type: 'number_input', is_decimal_allowed: kind === 'number', ...named }
-    : { type: 'plain_text_input', multiline, max_length, ...named };
+    ? { type: 'number_input', is_decimal_allowed: kind === 'number', ...common }
+    : { type: 'plain_text_input', multiline, max_length, ...common };
 }
 
 /** Returns a menu of options. `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
 function menu(
   name: string,
   offered: FormField['options'],
-  given: readonly string[],
-  many: { readonly most: number } | null = null,
+  initial: readonly string[],
+  multiple: { readonly most: number } | null = null,
 ): object {
   const options = offered.map(({ value, label }) => ({
     text: textObject(excerpt(label, OPTION_LENGTH) || value),
     value,
   }));
-  const chosen = options.filter(({ value }) => given.includes(value));
-  const named = { action_id: name, options };
-  if (many === null) return { type: 'static_select', ...named, ...defined({ initial_option: chosen[0] }) };
+  const chosen = options.filter(({ value }) => initial.includes(value));
+  const common = { action_id: name, options };
+  if (multiple === null) return { type: 'static_select', ...common, ...defined({ initial_option: chosen[0] }) };
   return {
     type: 'multi_static_select',
-    ...named,
-    ...(many.most < 1 ? {} : { max_selected_items: many.most }),
+    ...common,
+    ...(multiple.most < 1 ? {} : { max_selected_items: multiple.most }),
     ...(chosen.length === 0 ? {} : { initial_options: chosen }),
   };
 }
@@ -375,31 +375,31 @@ const sentSchema = z.looseObject({
 function filledOf(values: z.output<typeof filledSchema>): FilledForm {
   return Object.fromEntries(
     Object.entries(values).map(([name, elements]) => {
-      const [given] = Object.values(elements);
-      const many = given?.selected_options?.map(({ value }) => value);
-      return [name, many ?? given?.selected_option?.value ?? given?.value ?? ''];
+      const [element] = Object.values(elements);
+      const chosenValues = element?.selected_options?.map(({ value }) => value);
+      return [name, chosenValues ?? element?.selected_option?.value ?? element?.value ?? ''];
     }),
   );
 }
 
-type Sent = {
-  readonly kept: z.output<typeof keptSchema>;
+type Submission = {
+  readonly formData: z.output<typeof formDataSchema>;
   readonly asker: Recipient;
   readonly filled: FilledForm;
   readonly ack: Ack;
 };
 
-const SUBMITS: Readonly<Record<FormName, (ports: CommandPorts, sent: Sent) => Promise<void>>> = {
+const SUBMITS: Readonly<Record<FormName, (ports: CommandPorts, submission: Submission) => Promise<void>>> = {
   'conch:reason': takeWords,
   'conch:rule': takeWords,
   'conch:answer': takeAnswer,
   'conch:settings': takeSettings,
 };
 
-async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
+async function takeWords(ports: CommandPorts, { formData, asker, filled, ack }: Submission): Promise<void> {
   await ack();
   const words = [filled['why'] ?? ''].flat().join(' ').replaceAll(/\s+/g, ' ');
-  const order = { ...kept, line: `${kept.line} ${words}`.trim() };
+  const order = { ...formData, line: `${formData.line} ${words}`.trim() };
   await answer(ports, asker, await obey(ports, asker.user, order));
 }
 
@@ -407,42 +407,43 @@ async function takeWords(ports: CommandPorts, { kept, asker, filled, ack }: Sent
  * Answers a question with a sent form. Errors known within 2.3 s appear beside their fields, and the form stays open.
  * Later errors are sent as a message to the person.
  */
-async function takeAnswer(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
-  const line = `${kept.line} ${formWords(filled)}`;
+async function takeAnswer(ports: CommandPorts, { formData, asker, filled, ack }: Submission): Promise<void> {
+  const line = `${formData.line} ${formWords(filled)}`;
   const errors: Record<string, string> = {};
-  let said: Answer | null = null;
+  let lastAnswer: Answer | null = null;
   const running = (async () => {
-    said = await obey(ports, asker.user, { ...kept, line });
-    if (!said.ok) Object.assign(errors, besideFields(said, filled));
+    lastAnswer = await obey(ports, asker.user, { ...formData, line });
+    if (!lastAnswer.ok) Object.assign(errors, besideFields(lastAnswer, filled));
   })();
-  const late = await toldInTime(ports, ack, { running, errors });
-  if (late.length > 0) await answer(ports, asker, { ok: false, text: [...late, `You wrote: ${line}`].join('\n') });
-  else if (Object.keys(errors).length === 0 && said !== null) await answer(ports, asker, said);
+  const lateErrors = await acknowledgeInTime(ports, ack, { running, errors });
+  if (lateErrors.length > 0)
+    await answer(ports, asker, { ok: false, text: [...lateErrors, `You wrote: ${line}`].join('\n') });
+  else if (Object.keys(errors).length === 0 && lastAnswer !== null) await answer(ports, asker, lastAnswer);
 }
 
 /** Returns the errors of an answer by field. An error without a field belongs to the first field. */
 function besideFields({ text, fields = {} }: Answer, filled: FilledForm): Record<string, string> {
-  const known = Object.entries(fields).filter(([name]) => Object.hasOwn(filled, name));
-  if (known.length > 0) return Object.fromEntries(known.map(([name, why]) => [name, errorText(why)]));
+  const fieldErrors = Object.entries(fields).filter(([name]) => Object.hasOwn(filled, name));
+  if (fieldErrors.length > 0) return Object.fromEntries(fieldErrors.map(([name, why]) => [name, errorText(why)]));
   return { [Object.keys(filled)[0] ?? '']: errorText(text) };
 }
 
 function errorText(words: string): string {
-  return clipped(inSlackWords(words, false), ERROR_LENGTH);
+  return clip(inSlackWords(words, false), ERROR_LENGTH);
 }
 
-async function takeSettings(ports: CommandPorts, { kept, asker, filled, ack }: Sent): Promise<void> {
-  const view = ports.queries.view(kept.floor);
+async function takeSettings(ports: CommandPorts, { formData, asker, filled, ack }: Submission): Promise<void> {
+  const view = ports.queries.view(formData.floor);
   const now: FilledForm = { mode: view?.mode ?? '', order: view?.order ?? '', extend: '' };
   const errors: Record<string, string> = {};
   const running = (async () => {
     for (const field of ['mode', 'order', 'extend']) {
-      const wanted = [filled[field] ?? ''].flat().join('').trim();
-      if (wanted === '' || wanted === now[field]) continue;
-      const { ok, text } = await obey(ports, asker.user, { ...kept, line: `/floor ${field} ${wanted}` });
+      const value = [filled[field] ?? ''].flat().join('').trim();
+      if (value === '' || value === now[field]) continue;
+      const { ok, text } = await obey(ports, asker.user, { ...formData, line: `/floor ${field} ${value}` });
       if (!ok) errors[field] = errorText(text);
     }
   })();
-  const refused = (await toldInTime(ports, ack, { running, errors })).join('\n');
-  if (refused !== '') await answer(ports, asker, { ok: false, text: refused });
+  const lateErrors = (await acknowledgeInTime(ports, ack, { running, errors })).join('\n');
+  if (lateErrors !== '') await answer(ports, asker, { ok: false, text: lateErrors });
 }

@@ -48,32 +48,32 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
   const statuses = new Statuses(ports);
   return {
     limits: LIMITS,
-    start: () => learn(ports, speakAsOneself),
+    start: () => checkScopes(ports, speakAsOneself),
     async send(channel, content) {
-      const { channel: own, thread } = platformChannel(channel);
-      const place = { channel: own, ...FRESH, ...(thread === null ? {} : { thread_ts: thread }) };
+      const { channel: slackChannel, thread } = platformChannel(channel);
+      const place = { channel: slackChannel, ...FRESH, ...(thread === null ? {} : { thread_ts: thread }) };
       const posted = await write('chat.postMessage', channel, { content, extra: place });
-      if (hasStatus(channel)) statuses.posted(channel);
-      const again = { channel: own, ts: posted.ts, ...INERT };
-      if (posted.isUnnamed) await write('chat.update', channel, { content, extra: again }).catch(() => undefined);
-      return messageId(own, posted.ts);
+      if (hasStatus(channel)) statuses.showAgain(channel);
+      const update = { channel: slackChannel, ts: posted.ts, ...INERT };
+      if (posted.isUnnamed) await write('chat.update', channel, { content, extra: update }).catch(() => undefined);
+      return messageId(slackChannel, posted.ts);
     },
     async change({ channel, id }, content) {
       const extra = { ...platformMessage(id), ...INERT };
-      const changed = write('chat.update', channel, { content, extra }).then(() => 'changed' as const);
-      return unless(GONE, changed, 'gone');
+      const change = write('chat.update', channel, { content, extra }).then(() => 'changed' as const);
+      return ignoreCodes(GONE_CODES, change, 'gone');
     },
     async remove({ channel, id }) {
       const request = { method: 'chat.delete', channel, args: platformMessage(id), answer: ANY_ANSWER };
-      await unless(GONE, call(web, request), {});
+      await ignoreCodes(GONE_CODES, call(web, request), {});
     },
     readOwn: (channel, range) => ownMessages(ports, channel, range),
-    async react({ channel, id }, receipt, on) {
-      const { channel: own, ts } = platformMessage(id);
-      const args = { channel: own, timestamp: ts, name: reactionOf(receipt) };
-      const method = on ? 'reactions.add' : 'reactions.remove';
+    async react({ channel, id }, receipt, isShown) {
+      const { channel: slackChannel, ts } = platformMessage(id);
+      const args = { channel: slackChannel, timestamp: ts, name: reactionOf(receipt) };
+      const method = isShown ? 'reactions.add' : 'reactions.remove';
       if (isDirect(channel)) statuses.anchor(channel, id);
-      await unless(REACTED, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
+      await ignoreCodes(REACTION_CODES, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
     },
     receipts: (message) => receiptsOn(web, self, message),
     status(channel, view) {
@@ -90,7 +90,7 @@ function hasStatus(channel: ChannelId): boolean {
   return platformChannel(channel).thread !== null || isDirect(channel);
 }
 
-async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => void): Promise<void> {
+async function checkScopes({ web, log }: MessageClientPorts, speakAsOneself: () => void): Promise<void> {
   try {
     const { response_metadata: about } = await web.auth.test();
     if (about?.scopes !== undefined && !about.scopes.includes('chat:write.customize')) speakAsOneself();
@@ -105,7 +105,7 @@ function reactionOf(receipt: Receipt): string {
 
 type Args = Readonly<Record<string, unknown>>;
 type Writing = { readonly content: Content; readonly extra: Args };
-type Written = { readonly ts: string; readonly isUnnamed: boolean };
+type WrittenMessage = { readonly ts: string; readonly isUnnamed: boolean };
 
 /**
  * Arguments that stop Slack from making mentions of names in plain text. `FRESH`, for new messages, also switches link
@@ -115,12 +115,18 @@ const INERT = { parse: 'none', link_names: false } as const;
 const FRESH = { ...INERT, unfurl_links: false, unfurl_media: false } as const;
 
 /** Error codes for a message that is gone or can no longer be changed. */
-const GONE = new Set(['message_not_found', 'cant_update_message', 'cant_delete_message', 'edit_window_closed']);
+const GONE_CODES = new Set(['message_not_found', 'cant_update_message', 'cant_delete_message', 'edit_window_closed']);
 /** Error codes for a reaction that needs no change, or whose message is gone. */
-const REACTED = new Set(['already_reacted', 'no_reaction', 'message_not_found', 'thread_not_found']);
-const TOO_BIG = new Set(['msg_too_long', 'msg_blocks_too_long', 'invalid_blocks', 'invalid_blocks_format', 'no_text']);
+const REACTION_CODES = new Set(['already_reacted', 'no_reaction', 'message_not_found', 'thread_not_found']);
+const TOO_BIG_CODES = new Set([
+  'msg_too_long',
+  'msg_blocks_too_long',
+  'invalid_blocks',
+  'invalid_blocks_format',
+  'no_text',
+]);
 /** Error codes for a name or picture that Slack does not accept from this app. Nothing was posted. */
-const NAME_REFUSED = new Set(['missing_scope', 'reserved_username', 'invalid_username', 'invalid_icon']);
+const NAME_CODES = new Set(['missing_scope', 'reserved_username', 'invalid_username', 'invalid_icon']);
 const NO_CUSTOMIZE =
   'Slack ignores names from this app: agents speak as the app, with their name before the text. ' +
   'Add the scope chat:write.customize and install the app again.';
@@ -141,12 +147,12 @@ function createWriter({ web, log }: MessageClientPorts) {
     if (isCustomized) log.warn(NO_CUSTOMIZE);
     isCustomized = false;
   };
-  const send = async (method: string, channel: ChannelId, args: Args): Promise<Written> => {
+  const send = async (method: string, channel: ChannelId, args: Args): Promise<WrittenMessage> => {
     const { ts, message } = await call(web, { method, channel, args, answer: writtenSchema });
     // Slack's answer has no `username` when Slack ignored the name.
     return { ts, isUnnamed: message !== undefined && message.username === undefined && 'bot_profile' in message };
   };
-  const write = async (method: string, channel: ChannelId, { content, extra }: Writing): Promise<Written> => {
+  const write = async (method: string, channel: ChannelId, { content, extra }: Writing): Promise<WrittenMessage> => {
     const isThread = platformChannel(channel).thread !== null;
     const args = (hasBlocks = true): Args => ({
       ...extra,
@@ -161,8 +167,8 @@ function createWriter({ web, log }: MessageClientPorts) {
       return { ts, isUnnamed: isIgnored };
     } catch (error) {
       const code = slackCode(error) ?? '';
-      if (TOO_BIG.has(code) && 'blocks' in first) return send(method, channel, args(false));
-      if (!NAME_REFUSED.has(code) || !('username' in first)) throw error;
+      if (TOO_BIG_CODES.has(code) && 'blocks' in first) return send(method, channel, args(false));
+      if (!NAME_CODES.has(code) || !('username' in first)) throw error;
       speakAsOneself();
       return send(method, channel, args());
     }
@@ -181,7 +187,7 @@ function metadataOf({ kind, speaker, epoch, outboxId }: Content): Args {
   return { metadata: { event_type: `conch_${kind}`, event_payload: payload } };
 }
 
-async function unless<T>(codes: ReadonlySet<string>, work: Promise<T>, instead: T | 'gone'): Promise<T | 'gone'> {
+async function ignoreCodes<T>(codes: ReadonlySet<string>, work: Promise<T>, instead: T | 'gone'): Promise<T | 'gone'> {
   try {
     return await work;
   } catch (error) {
@@ -198,12 +204,12 @@ const reactedSchema = z.looseObject({
 });
 
 async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: MessageRef): Promise<readonly Receipt[]> {
-  const { channel: own, ts } = platformMessage(id);
-  const args = { channel: own, timestamp: ts, full: true };
-  const found = await call(web, { method: 'reactions.get', channel, args, answer: reactedSchema });
-  const { reactions } = found.message;
-  const mine = new Set(reactions.filter(({ users }) => users.includes(userId)).map(({ name }) => name));
-  return KINDS.filter((kind) => mine.has(reactionOf(kind)));
+  const { channel: slackChannel, ts } = platformMessage(id);
+  const args = { channel: slackChannel, timestamp: ts, full: true };
+  const answer = await call(web, { method: 'reactions.get', channel, args, answer: reactedSchema });
+  const { reactions } = answer.message;
+  const ownReactions = new Set(reactions.filter(({ users }) => users.includes(userId)).map(({ name }) => name));
+  return KINDS.filter((kind) => ownReactions.has(reactionOf(kind)));
 }
 
 /** Slack's limit for a page. A thread cannot be read from its end, so its pages are long. */
@@ -220,7 +226,7 @@ const foundSchema = messageSchema.extend({
     .optional()
     .catch(undefined),
 });
-type Found = z.infer<typeof foundSchema>;
+type FoundMessage = z.infer<typeof foundSchema>;
 
 /** Returns Conch's own messages of a range. Slack pages channels from the newest message, threads from the oldest. */
 async function ownMessages(
@@ -228,38 +234,43 @@ async function ownMessages(
   channel: ChannelId,
   range: HistoryRange,
 ): Promise<readonly OwnMessage[]> {
-  const { channel: own, thread } = platformChannel(channel);
+  const { channel: slackChannel, thread } = platformChannel(channel);
   const after = range.after === null ? '' : platformMessage(range.after).ts;
   const newest = range.newest ?? (after === '' ? DEFAULT_NEWEST : Infinity);
-  const found = new Map<string, Found>();
+  const messages = new Map<string, FoundMessage>();
   const isBackwards = thread === null;
   const method = isBackwards ? 'conversations.history' : 'conversations.replies';
   let cursor: string | undefined;
   for (let page = 0; page < MOST_PAGES; page += 1) {
     const args = {
-      channel: own,
+      channel: slackChannel,
       ...(isBackwards ? {} : { ts: thread }),
       ...(isBackwards && newest < Infinity ? {} : { oldest: after || '0', inclusive: false }),
-      limit: isBackwards ? Math.min(PAGE, newest - found.size) : THREAD_PAGE,
+      limit: isBackwards ? Math.min(PAGE, newest - messages.size) : THREAD_PAGE,
       include_all_metadata: true,
       cursor,
     };
     const answer = await call(web, { method, channel, args, answer: pageSchema });
-    for (const message of answer.messages.flatMap((one) => foundSchema.safeParse(one).data ?? [])) {
-      found.set(message.ts, message);
+    for (const message of answer.messages.flatMap((each) => foundSchema.safeParse(each).data ?? [])) {
+      messages.set(message.ts, message);
     }
     cursor = answer.response_metadata?.next_cursor || undefined;
-    const isEnough = isBackwards && (found.size >= newest || [...found.keys()].some((ts) => ts <= after));
-    if (cursor === undefined || isEnough) return ownOf(own, [...found.values()], { self, after, newest });
+    const isEnough = isBackwards && (messages.size >= newest || [...messages.keys()].some((ts) => ts <= after));
+    if (cursor === undefined || isEnough)
+      return toOwnMessages(slackChannel, [...messages.values()], { self, after, newest });
   }
   const why = `The history since the post is too long to search by ${method}`;
   throw new ChatError(why, { method, channel, fault: 'refused' });
 }
 
-type Wanted = { readonly self: Self; readonly after: string; readonly newest: number };
+type OwnRange = { readonly self: Self; readonly after: string; readonly newest: number };
 
-function ownOf(channel: string, found: readonly Found[], { self, after, newest }: Wanted): readonly OwnMessage[] {
-  return found
+function toOwnMessages(
+  channel: string,
+  messages: readonly FoundMessage[],
+  { self, after, newest }: OwnRange,
+): readonly OwnMessage[] {
+  return messages
     .filter(({ ts }) => ts > after)
     .toSorted((one, other) => (one.ts < other.ts ? -1 : 1))
     .slice(newest === Infinity ? 0 : -newest)
@@ -288,7 +299,7 @@ const STATUS = 'assistant.threads.setStatus';
 const SESSION = 'agents.sessions.setStatus';
 
 /** Error codes after which Conch does not call a status method of Slack again until the next start. */
-const USELESS = new Set([
+const USELESS_CODES = new Set([
   'unknown_method',
   'missing_scope',
   'not_allowed_token_type',
@@ -303,7 +314,7 @@ type Line = {
   readonly channel: ChannelId;
   readonly thread: string;
   writer: AgentId | null;
-  shown: AgentId | null;
+  shownWriter: AgentId | null;
   session: Session | null;
   timer: Timer | null;
   calls: Promise<void>;
@@ -313,7 +324,7 @@ class Statuses {
   readonly #ports: MessageClientPorts;
   readonly #lines = new Map<ChannelId, Line>();
   readonly #newest = new Map<ChannelId, string>();
-  readonly #useless = new Set<string>();
+  readonly #refusedMethods = new Set<string>();
 
   constructor(ports: MessageClientPorts) {
     this.#ports = ports;
@@ -325,8 +336,8 @@ class Statuses {
     const line = this.#line(channel);
     if (line === null) return;
     line.writer = view.holder?.status === 'ACTIVE' ? view.holder.agent : null;
-    if (line.writer !== line.shown) this.#write(line);
-    this.#tell(line, sessionOf(view));
+    if (line.writer !== line.shownWriter) this.#write(line);
+    this.#setSession(line, sessionOf(view));
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
@@ -340,10 +351,10 @@ class Statuses {
   }
 
   /** Called after a message of Conch, which removed the status at Slack. */
-  posted(channel: ChannelId): void {
+  showAgain(channel: ChannelId): void {
     const line = this.#lines.get(channel);
-    if (line === undefined || line.shown === null) return;
-    line.shown = null;
+    if (line === undefined || line.shownWriter === null) return;
+    line.shownWriter = null;
     this.#arm(line, AFTER_POST_MS);
   }
 
@@ -351,8 +362,8 @@ class Statuses {
     for (const line of this.#lines.values()) {
       line.timer?.cancel();
       line.writer = null;
-      if (line.shown !== null) this.#write(line);
-      if (line.session === 'processing') this.#tell(line, 'suspended');
+      if (line.shownWriter !== null) this.#write(line);
+      if (line.session === 'processing') this.#setSession(line, 'suspended');
     }
     await Promise.all([...this.#lines.values()].map(({ calls }) => calls));
   }
@@ -362,8 +373,8 @@ class Statuses {
     if (known !== undefined) return known;
     const thread = platformChannel(channel).thread ?? this.#newest.get(channel) ?? null;
     if (thread === null) return null;
-    const nothing = { writer: null, shown: null, session: null, timer: null };
-    const line: Line = { channel, thread, ...nothing, calls: Promise.resolve() };
+    const initial = { writer: null, shownWriter: null, session: null, timer: null };
+    const line: Line = { channel, thread, ...initial, calls: Promise.resolve() };
     this.#lines.set(channel, line);
     return line;
   }
@@ -383,7 +394,7 @@ class Statuses {
   #write(line: Line): void {
     if (!this.#ports.settings.status) return;
     const { writer } = line;
-    line.shown = writer;
+    line.shownWriter = writer;
     if (writer === null) line.timer?.cancel();
     else this.#arm(line, REFRESH_MS);
     const args = writer === null ? { status: '' } : { status: 'is writing…', ...identityOf(this.#speakerOf(writer)) };
@@ -394,7 +405,7 @@ class Statuses {
    * Sends the state of a thread's session to Slack when the state changed. The first state sent is `processing` or
    * `suspended`: `active` and `closed` are not sent before.
    */
-  #tell(line: Line, session: Session): void {
+  #setSession(line: Line, session: Session): void {
     const hasSession = this.#ports.settings.agentSessions && platformChannel(line.channel).thread !== null;
     if (!hasSession || session === line.session) return;
     if (line.session === null && (session === 'closed' || session === 'active')) return;
@@ -405,20 +416,20 @@ class Statuses {
   #call(line: Line, method: string, args: Readonly<Record<string, unknown>>): void {
     const { web } = this.#ports;
     const { channel, thread } = line;
-    const whole = { channel_id: platformChannel(channel).channel, thread_ts: thread, ...args };
-    const make = async (): Promise<void> => {
-      if (!this.#useless.has(method)) await call(web, { method, channel, args: whole, answer: ANY_ANSWER });
+    const allArgs = { channel_id: platformChannel(channel).channel, thread_ts: thread, ...args };
+    const send = async (): Promise<void> => {
+      if (!this.#refusedMethods.has(method)) await call(web, { method, channel, args: allArgs, answer: ANY_ANSWER });
     };
-    line.calls = line.calls.then(make).catch((error: unknown) => this.#failed(line, method, error));
+    line.calls = line.calls.then(send).catch((error: unknown) => this.#failed(line, method, error));
   }
 
   #failed({ channel }: Line, method: string, error: unknown): void {
     const { log } = this.#ports;
     const code = slackCode(error);
-    if (code === null || !USELESS.has(code)) return log.debug({ channel, method, err: error }, 'no status shown');
-    if (!this.#useless.has(method))
+    if (code === null || !USELESS_CODES.has(code)) return log.debug({ channel, method, err: error }, 'no status shown');
+    if (!this.#refusedMethods.has(method))
       log.warn({ method, why: code }, 'Slack refuses this method to this app: it is not called again');
-    this.#useless.add(method);
+    this.#refusedMethods.add(method);
   }
 }
 

@@ -17,7 +17,7 @@ export type SlackLocation = {
 };
 
 /** A message that Conch did not write, in Slack's markup. */
-export type Said = SlackLocation & {
+export type ReceivedMessage = SlackLocation & {
   readonly ts: string;
   readonly author: Author;
   /** The user's id; without a user, the bot's id; without both, "webhook". */
@@ -84,10 +84,10 @@ type SlackMessage = z.output<typeof messageSchema>;
  * Parses a message of a channel's history. Returns `null` for Conch's own messages, notices, unexpected forms, and
  * messages without an author.
  */
-export function parseMessage(channel: string, message: unknown, self: Self): Said | null {
+export function parseMessage(channel: string, message: unknown, self: Self): ReceivedMessage | null {
   const parsed = messageSchema.safeParse(message);
   if (!parsed.success || !SUBTYPES.has(parsed.data.subtype ?? '') || isOwn(parsed.data, self)) return null;
-  return saidOf({ ...parsed.data, channel });
+  return toReceived({ ...parsed.data, channel });
 }
 
 /** Returns the `ts` of a history's message and of the newest reply under it. Returns `null` for an unexpected form. */
@@ -123,7 +123,7 @@ export function isOwn(message: SlackMessage, self: Self): boolean {
 }
 
 /** Returns a message with its author and text; `null` when it names no author and has not the subtype `bot_message`. */
-export function saidOf(message: SlackMessage & { readonly channel: string }): Said | null {
+export function toReceived(message: SlackMessage & { readonly channel: string }): ReceivedMessage | null {
   const { user, bot_id: bot } = message;
   const by = user ?? bot ?? (message.subtype === 'bot_message' ? 'webhook' : null);
   if (by === null) return null;
@@ -156,11 +156,11 @@ function textOf(attachments: NonNullable<SlackMessage['attachments']>): string {
   return lines.filter((line) => line !== '').join('\n');
 }
 
-type Placed = Pick<SlackMessage, 'ts' | 'thread_ts' | 'subtype'> & { readonly channel: string };
+type LocatedMessage = Pick<SlackMessage, 'ts' | 'thread_ts' | 'subtype'> & { readonly channel: string };
 
 /** Returns Slack's ids of the place of a message. */
-export function locationOf({ channel, ts: own, thread_ts: thread, subtype }: Placed): SlackLocation {
-  const isReply = thread !== undefined && thread !== null && thread !== own;
+export function locationOf({ channel, ts: ownTs, thread_ts: thread, subtype }: LocatedMessage): SlackLocation {
+  const isReply = thread !== undefined && thread !== null && thread !== ownTs;
   return { channel, thread: isReply ? thread : null, broadcast: isReply && subtype === 'thread_broadcast' };
 }
 
@@ -177,10 +177,10 @@ export type MessageContext = {
  * the channel's floor.
  */
 export function floorLocation(queries: FloorQueries, at: SlackLocation): MessageLocation | null {
-  const own = floorOf(queries, channelId(at.channel), null);
-  if (at.thread === null) return own;
+  const ownFloor = floorOf(queries, channelId(at.channel), null);
+  if (at.thread === null) return ownFloor;
   const inThread = floorOf(queries, channelId(at.channel, at.thread), channelId(at.channel));
-  return inThread ?? (at.broadcast ? own : null);
+  return inThread ?? (at.broadcast ? ownFloor : null);
 }
 
 /** Returns the thread whose floor must be opened before the intake gets the message; `null` for none. */
@@ -195,53 +195,55 @@ export function threadAt(at: SlackLocation, { channel, opens }: MessageLocation)
  * channel's floor. Ignored threads have none.
  */
 export function floorAt(queries: FloorQueries, at: SlackLocation): ChannelId | null {
-  const found = floorLocation(queries, at);
-  return found === null ? null : (found.opens?.id ?? found.channel);
+  const location = floorLocation(queries, at);
+  return location === null ? null : (location.opens?.id ?? location.channel);
 }
 
 /** Converts a message to the form of the engine. `line`: the command line, if a person wrote one. */
 export async function toHumanMessage(
-  said: Said,
+  message: ReceivedMessage,
   { channel, place }: MessageLocation,
   by: MessageContext,
 ): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
-  const { author } = said;
-  const own = await readable(said.text, by);
-  const text = await withForwarded(own, said, by);
-  const addressed = [...new Set(groupsIn(said.text).flatMap((group) => agentOf(group, by) ?? []))];
-  const line = author === 'person' ? typedCommand(own) : null;
+  const { author } = message;
+  const ownText = await readable(message.text, by);
+  const text = await withForwarded(ownText, message, by);
+  const addressed = [...new Set(groupsIn(message.text).flatMap((group) => agentOf(group, by) ?? []))];
+  const line = author === 'person' ? typedCommand(ownText) : null;
   const human: HumanMessage = {
-    id: messageId(said.channel, said.ts),
+    id: messageId(message.channel, message.ts),
     channel,
-    ...(place.threads !== 'parent' || said.thread === null ? {} : { thread: channelId(said.channel, said.thread) }),
-    author: { id: said.by, name: said.name ?? (await by.people.name(said.by)) },
+    ...(place.threads !== 'parent' || message.thread === null
+      ? {}
+      : { thread: channelId(message.channel, message.thread) }),
+    author: { id: message.by, name: message.name ?? (await by.people.name(message.by)) },
     text,
-    sentAt: sentAt(said.ts),
-    order: said.ts,
+    sentAt: sentAt(message.ts),
+    order: message.ts,
     addressed,
-    attachments: said.files.map(attachmentOf),
-    ...(said.editedTs === null ? {} : { version: said.editedTs }),
+    attachments: message.files.map(attachmentOf),
+    ...(message.editedTs === null ? {} : { version: message.editedTs }),
     ...deliveryFlags({ text, addressed }, { author, place, agents: by.queries.agents(), isCommand: line !== null }),
   };
   return { human, line };
 }
 
 /** Converts an edited message to the form of the engine. */
-export async function toChange(said: Said, floor: ChannelId, by: MessageContext): Promise<MessageChange> {
+export async function toChange(message: ReceivedMessage, floor: ChannelId, by: MessageContext): Promise<MessageChange> {
   return {
     change: 'edited',
-    id: messageId(said.channel, said.ts),
+    id: messageId(message.channel, message.ts),
     channel: floor,
-    text: await withForwarded(await readable(said.text, by), said, by),
-    ...(said.editedTs === null ? {} : { version: said.editedTs }),
+    text: await withForwarded(await readable(message.text, by), message, by),
+    ...(message.editedTs === null ? {} : { version: message.editedTs }),
   };
 }
 
 /** Appends forwarded messages as quotes, so that they address no agent. */
-async function withForwarded(own: string, { forwarded }: Said, by: MessageContext): Promise<string> {
-  if (forwarded === '') return own;
+async function withForwarded(ownText: string, { forwarded }: ReceivedMessage, by: MessageContext): Promise<string> {
+  if (forwarded === '') return ownText;
   const quote = (await readable(forwarded, by)).replaceAll(/^/gm, '> ');
-  return own === '' ? quote : `${own}\n${quote}`;
+  return ownText === '' ? quote : `${ownText}\n${quote}`;
 }
 
 async function readable(text: string, by: MessageContext): Promise<string> {
@@ -249,7 +251,7 @@ async function readable(text: string, by: MessageContext): Promise<string> {
   const words = withoutApp(text, by.self);
   await Promise.all(usersIn(words).slice(0, MENTIONS_LOOKED_UP).map(people.name));
   const plain = plainText(words, {
-    user: people.known,
+    user: people.cachedName,
     isAgent: (mention) => addressedIn(mention, queries.agents()).length > 0,
     group: (group) => agentOf(group, by),
     channel: (channel) => queries.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
@@ -292,7 +294,7 @@ export type Lookups = {
 export function plainText(text: string, lookups: Lookups): string {
   return text.replaceAll(MARKED, (whole, inner: string | undefined, entity: string | undefined) => {
     if (entity !== undefined) return ENTITIES[entity] ?? whole;
-    return inner === undefined ? whole : reading(inner, lookups);
+    return inner === undefined ? whole : readMark(inner, lookups);
   });
 }
 
@@ -309,36 +311,36 @@ export function groupsIn(text: string): readonly string[] {
 const MARKED = /<([^<>\n]+)>|&(amp|lt|gt);/g;
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>' };
 
-function reading(inner: string, lookups: Lookups): string {
+function readMark(inner: string, lookups: Lookups): string {
   const bar = inner.indexOf('|');
   const target = bar === -1 ? inner : inner.slice(0, bar);
   const label = bar === -1 ? '' : unescaped(inner.slice(bar + 1));
   const rest = target.slice(1);
   switch (target[0]) {
     case '@':
-      return personNamed(named('@', lookups.user(rest), label, rest), lookups);
+      return personNamed(nameOrLabel('@', lookups.user(rest), label, rest), lookups);
     case '#':
-      return named('#', lookups.channel(rest), label, rest);
+      return nameOrLabel('#', lookups.channel(rest), label, rest);
     case '!':
-      return special(rest, label, lookups);
+      return readSpecial(rest, label, lookups);
     default:
       return link(unescaped(target), label);
   }
 }
 
-function special(what: string, label: string, lookups: Lookups): string {
-  const [kind = '', id = ''] = what.split('^', 2);
-  if (kind === 'subteam') return named('@', lookups.group(id), label, id);
+function readSpecial(body: string, label: string, lookups: Lookups): string {
+  const [kind = '', id = ''] = body.split('^', 2);
+  if (kind === 'subteam') return nameOrLabel('@', lookups.group(id), label, id);
   if (kind === 'date') return label;
-  return named('@', null, label, kind);
+  return nameOrLabel('@', null, label, kind);
 }
 
 function personNamed(mention: string, { isAgent }: Lookups): string {
   return isAgent(mention) ? `the person ${mention.slice(1)}` : mention;
 }
 
-function named(mark: '@' | '#', known: string | null, label: string, id: string): string {
-  const name = known ?? (label === '' ? id : label);
+function nameOrLabel(mark: '@' | '#', knownName: string | null, label: string, id: string): string {
+  const name = knownName ?? (label === '' ? id : label);
   return name.startsWith(mark) ? name : mark + name;
 }
 

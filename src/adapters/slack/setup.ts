@@ -23,24 +23,24 @@ export type SetupOptions = Omit<AdapterOptions, 'connection' | 'timers' | 'log' 
 export async function checkSetup(options: SetupOptions): Promise<readonly CheckResult[]> {
   const { botToken, apiUrl, clock, channels } = options;
   const dates: string[] = [];
-  const web = createClient({ token: botToken, apiUrl, fetch: noting(dates) });
+  const web = createClient({ token: botToken, apiUrl, fetch: recordDates(dates) });
   const bot = await botOf(web);
   if ('verdict' in bot) return [bot];
   const findings = [
     good('Slack bot token', `it is the token of @${bot.name} in the workspace ${bot.team}`),
-    ...scopes(bot.scopes, options),
+    ...checkScopes(bot.scopes, options),
     ...clockFindings(dates.at(-1), clock),
-    await delivery(options),
+    await checkDelivery(options),
   ];
   for (const channel of channels) findings.push(await channelFinding(web, channel, bot.name));
-  findings.push(...(await groups(web, options)));
+  findings.push(...(await checkGroups(web, options)));
   return findings;
 }
 
 type Bot = { readonly name: string; readonly team: string; readonly scopes: readonly string[] | null };
 
 const SKEW_MS = 60_000;
-const NOWHERE = 'slack:*';
+const ANY_CHANNEL = 'slack:*';
 
 const botSchema = z.looseObject({
   user: z.string(),
@@ -54,7 +54,7 @@ const groupsSchema = z.looseObject({
 
 async function botOf(web: WebClient): Promise<Bot | CheckResult> {
   try {
-    const about = await call(web, { method: 'auth.test', channel: NOWHERE, args: {}, answer: botSchema });
+    const about = await call(web, { method: 'auth.test', channel: ANY_CHANNEL, args: {}, answer: botSchema });
     const { user: name, team, bot_id: bot, response_metadata: more } = about;
     if (!bot) return bad('Slack bot token', 'it is the token of a person', NEW_SECRET.SLACK_BOT_TOKEN);
     return { name, team, scopes: more?.scopes ?? null };
@@ -63,12 +63,12 @@ async function botOf(web: WebClient): Promise<Bot | CheckResult> {
   }
 }
 
-function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly CheckResult[] {
-  if (granted === null) return [warning('Slack scopes', 'Slack did not list the scopes of the app', null)];
-  const wanted = settings.agentSessions
+function checkScopes(grantedScopes: Bot['scopes'], { settings }: SetupOptions): readonly CheckResult[] {
+  if (grantedScopes === null) return [warning('Slack scopes', 'Slack did not list the scopes of the app', null)];
+  const neededScopes = settings.agentSessions
     ? [...BOT_SCOPES, { scope: 'assistant:write', what: "use Slack's agent sessions", isVital: false }]
     : BOT_SCOPES;
-  const missing = wanted.filter(({ scope }) => !granted.includes(scope));
+  const missing = neededScopes.filter(({ scope }) => !grantedScopes.includes(scope));
   if (missing.length === 0) return [good('Slack scopes', 'the app has all scopes it needs')];
   return missing.map(({ scope, what, isVital }) =>
     (isVital ? bad : warning)(
@@ -89,7 +89,7 @@ function clockFindings(date: string | undefined, clock: Clock): readonly CheckRe
   return [warning('clock', text, 'Synchronize the clock of this machine (NTP).')];
 }
 
-async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions): Promise<CheckResult> {
+async function checkDelivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions): Promise<CheckResult> {
   if (mode === 'http') {
     return signingSecret === null
       ? bad(
@@ -102,7 +102,7 @@ async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions)
   if (appToken === null) return bad('Slack app token', 'it is not set', NEW_SECRET.SLACK_APP_TOKEN);
   try {
     const app = createClient({ token: appToken, apiUrl });
-    await call(app, { method: 'apps.connections.open', channel: NOWHERE, args: {}, answer: ANY_ANSWER });
+    await call(app, { method: 'apps.connections.open', channel: ANY_CHANNEL, args: {}, answer: ANY_ANSWER });
     return good('Slack app token', 'it can open sockets');
   } catch (error) {
     const isOff = slackCode(error) === 'forbidden_team' || slackCode(error) === 'socket_mode_not_enabled';
@@ -116,31 +116,31 @@ async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions)
 type Channel = SetupOptions['channels'][number];
 
 async function channelFinding(web: WebClient, { id, name }: Channel, bot: string): Promise<CheckResult> {
-  const own = platformChannel(id).channel;
-  const what = name.startsWith('#') ? name : `#${name}`;
-  const invite = `Invite the app: write "/invite @${bot}" in ${what}.`;
+  const slackChannel = platformChannel(id).channel;
+  const label = name.startsWith('#') ? name : `#${name}`;
+  const invite = `Invite the app: write "/invite @${bot}" in ${label}.`;
   try {
     const channel = await lookUp(web, id);
     if (channel.is_archived === true)
-      return bad(what, 'it is archived', 'Unarchive it, or remove it from the configuration.');
-    if (channel.is_member !== true && channel.is_im !== true) return bad(what, `@${bot} is not in it`, invite);
-    return good(what, `@${bot} is in it`);
+      return bad(label, 'it is archived', 'Unarchive it, or remove it from the configuration.');
+    if (channel.is_member !== true && channel.is_im !== true) return bad(label, `@${bot} is not in it`, invite);
+    return good(label, `@${bot} is in it`);
   } catch (error) {
     const isUnknown = slackCode(error) === 'channel_not_found';
-    const hidden = `Slack knows no channel ${own} that the app can see`;
+    const hidden = `Slack knows no channel ${slackChannel} that the app can see`;
     const todo = `${invite} If that does not help, copy the channel id again from the end of "View channel details".`;
-    return isUnknown ? bad(what, hidden, todo) : bad(what, ...wordsFor(error, null));
+    return isUnknown ? bad(label, hidden, todo) : bad(label, ...wordsFor(error, null));
   }
 }
 
-async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<readonly CheckResult[]> {
-  const wanted = Object.keys(userGroups);
-  if (wanted.length === 0) return [];
+async function checkGroups(web: WebClient, { userGroups }: SetupOptions): Promise<readonly CheckResult[]> {
+  const configuredGroups = Object.keys(userGroups);
+  if (configuredGroups.length === 0) return [];
   try {
-    const request = { method: 'usergroups.list', channel: NOWHERE, args: {}, answer: groupsSchema };
+    const request = { method: 'usergroups.list', channel: ANY_CHANNEL, args: {}, answer: groupsSchema };
     const { usergroups } = await call(web, request);
-    const known = new Set(usergroups.filter((one) => !one.date_delete).map(({ id }) => id));
-    const missing = wanted.filter((id) => !known.has(id));
+    const existingGroups = new Set(usergroups.filter((group) => !group.date_delete).map(({ id }) => id));
+    const missing = configuredGroups.filter((id) => !existingGroups.has(id));
     if (missing.length === 0) return [good('Slack user groups', 'all user groups of the configuration exist')];
     const todo = 'Copy the ids again, or remove them from adapters.slack.userGroups.';
     return [warning('Slack user groups', `Slack does not know ${missing.join(', ')}`, todo)];
@@ -150,7 +150,7 @@ async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<rea
   }
 }
 
-function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
+function recordDates(dates: string[]): NonNullable<WebClientOptions['fetch']> {
   return async (url, init) => {
     const response = await globalThis.fetch(url, init);
     const date = response.headers.get('date');
@@ -160,7 +160,7 @@ function noting(dates: string[]): NonNullable<WebClientOptions['fetch']> {
 }
 
 function wordsFor(error: unknown, todo: string | null): [string, string | null] {
-  const trouble = chatError(error, { method: 'doctor', channel: NOWHERE });
+  const trouble = chatError(error, { method: 'doctor', channel: ANY_CHANNEL });
   if (trouble.fault === 'refused') return [`Slack refused (${slackCode(trouble) ?? 'without a reason'})`, todo];
   if (trouble.fault === 'limited') return ['Slack limits requests for now', 'Try again in a minute.'];
   return [trouble.message, 'Check the network of this machine, then try again.'];
@@ -222,7 +222,7 @@ export function manifestText(
 ): string {
   const isAgent = settings.agentSessions;
   const url = `${YOUR_ADDRESS}${settings.path ?? '/slack/events'}`;
-  const whereAt = (key: 'url' | 'request_url'): object => (mode === 'http' ? { [key]: url } : {});
+  const addressField = (key: 'url' | 'request_url'): object => (mode === 'http' ? { [key]: url } : {});
   const manifest = {
     display_information: {
       name: 'Conch',
@@ -236,7 +236,7 @@ export function manifestText(
       slash_commands: [
         {
           command: '/conch',
-          ...whereAt('url'),
+          ...addressField('url'),
           description: 'See who has the floor, and operate it',
           usage_hint: 'help | floor status | floor skip | stop',
           should_escape: false,
@@ -248,10 +248,10 @@ export function manifestText(
     },
     settings: {
       event_subscriptions: {
-        ...whereAt('request_url'),
+        ...addressField('request_url'),
         bot_events: [...BOT_EVENTS, ...(isAgent ? ['agent_session_stopped'] : [])].toSorted(),
       },
-      interactivity: { is_enabled: true, ...whereAt('request_url') },
+      interactivity: { is_enabled: true, ...addressField('request_url') },
       org_deploy_enabled: false,
       socket_mode_enabled: mode === 'socket',
       token_rotation_enabled: false,

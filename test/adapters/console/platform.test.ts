@@ -60,7 +60,7 @@ describe('a store with messages', () => {
     const platform = open();
     const first = await platform.add(said('outbox 1'));
     const second = await platform.add({ ...said('outbox 1'), text: 'another text' });
-    expect(second).toEqual({ message: first.message, fresh: false });
+    expect(second).toEqual({ message: first.message, isNew: false });
     expect(platform.before(CHANNEL, 10)).toHaveLength(1);
     expect(platform.byNonce('outbox 1')?.id).toBe(first.message.id);
     expect(platform.byNonce('outbox 2')).toBeNull();

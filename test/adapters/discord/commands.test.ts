@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import { describe, expect, test } from 'vitest';
 import { createCalls, createClient } from '../../../src/adapters/discord/client.ts';
 import { choicesFor, commandSet, lineOf, registerCommands } from '../../../src/adapters/discord/commands.ts';
-import type { Given, Option } from '../../../src/adapters/discord/commands.ts';
+import type { CommandData, Option } from '../../../src/adapters/discord/commands.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
 import { COMMANDS } from '../../../src/turns/commands/command-table.ts';
 import { systemClock } from '../../../src/lib/time.ts';
@@ -19,7 +19,7 @@ function given(
   path: string,
   values: Readonly<Record<string, string | number | boolean>> = {},
   focused?: string,
-): Given {
+): CommandData {
   const [name = '', second] = path.split(' ');
   const options = Object.entries(values).map(([key, value]) => ({
     name: key,

@@ -59,8 +59,8 @@ function connectionTo(
       if (event === 'MESSAGE_CREATE') texts.push((payload as { content: string }).content);
       return null;
     },
-    lost: () => void notes.push('lost'),
-    back: (missed) => void notes.push(`back, missed ${missed}`),
+    onLost: () => void notes.push('lost'),
+    onBack: (missed) => void notes.push(`back, missed ${missed}`),
     fatal: (error) => void notes.push(`fatal: ${error.message}`),
   });
   closing.push(() => connection.stop());
@@ -321,9 +321,9 @@ describe('a stored session', () => {
     const session = { sessionId: 's', sequence: 1, resumeURL: 'ws://127.0.0.1:1', shardCount: 1, shardId: 0 };
     sessions.set(0, session);
     const taken = Promise.withResolvers<void>();
-    sessions.passed(0, 2, null);
-    sessions.passed(0, 3, taken.promise);
-    sessions.passed(0, 4, null);
+    sessions.recordEvent(0, 2, null);
+    sessions.recordEvent(0, 3, taken.promise);
+    sessions.recordEvent(0, 4, null);
     await sessions.stop();
     const reread = (): number | undefined =>
       new Sessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log }).get(0)?.sequence;

@@ -213,7 +213,7 @@ describe('a history that cannot be read', () => {
     });
     const log = pino({ level: 'silent' });
     const self = { userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app };
-    const people = { name: async (user: string) => user, known: () => null, isBot: () => false };
+    const people = { name: async (user: string) => user, cachedName: () => null, isBot: () => false };
     const ports = {
       ...adapterOptions(slack),
       web,

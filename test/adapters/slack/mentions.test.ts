@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert';
 import { describe, expect, test } from 'vitest';
-import { identityOf, inertMarkdown, prefixed, wordingOf } from '../../../src/adapters/slack/content.ts';
-import { clipped } from '../../../src/adapters/slack/content.ts';
+import { identityOf, inertMarkdown, withPrefix, wordingOf } from '../../../src/adapters/slack/content.ts';
+import { clip } from '../../../src/adapters/slack/content.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 import { DEV, holding, said, speaking, viewOf } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
@@ -224,7 +224,7 @@ describe("an agent's name", () => {
       fc.property(hostileText, (name) => {
         const { username } = identityOf({ ...DEV, name });
         assert(!isActive(username), username);
-        assert(!isActive(inertMarkdown(prefixed({ ...DEV, name }, 'hello'))), name);
+        assert(!isActive(inertMarkdown(withPrefix({ ...DEV, name }, 'hello'))), name);
         assert.ok(username.length > 0 && username.length <= 80);
       }),
     );
@@ -242,9 +242,9 @@ describe("an agent's name", () => {
 
 describe('a cut text', () => {
   test('is cut neither inside a character nor inside an entity', () => {
-    expect(clipped('abc&lt;def', 6)).toBe('abc…');
-    expect(clipped('ab😀cd', 4)).toBe('ab…');
-    expect(clipped('abc', 3)).toBe('abc');
+    expect(clip('abc&lt;def', 6)).toBe('abc…');
+    expect(clip('ab😀cd', 4)).toBe('ab…');
+    expect(clip('abc', 3)).toBe('abc');
   });
 });
 

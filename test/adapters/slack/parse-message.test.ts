@@ -8,7 +8,7 @@ import {
   parseMessage,
   sentAt,
 } from '../../../src/adapters/slack/parse-message.ts';
-import type { Said } from '../../../src/adapters/slack/parse-message.ts';
+import type { ReceivedMessage } from '../../../src/adapters/slack/parse-message.ts';
 import type { Self } from '../../../src/adapters/slack/client.ts';
 import { parseEvent } from '../../../src/adapters/slack/events.ts';
 import type { SlackEvent } from '../../../src/adapters/slack/events.ts';
@@ -17,7 +17,7 @@ import type { Stand, StandOptions } from './listener.ts';
 
 const SELF: Self = { userId: 'U0', botId: 'B0', appId: 'A0' };
 const PLAIN = { type: 'message', channel: 'C1', ts: '1700000000.000100', user: 'U1', text: 'hello' };
-const SAID: Said = {
+const SAID: ReceivedMessage = {
   channel: 'C1',
   thread: null,
   broadcast: false,
@@ -252,11 +252,11 @@ describe('the floor of a message', () => {
 });
 
 describe('a message for the intake', () => {
-  const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null, isBot: () => false };
+  const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), cachedName: () => null, isBot: () => false };
   const self = { userId: 'UAPP', botId: 'BAPP', appId: 'A0' };
   const reading = { self, queries: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
 
-  async function human(said: Partial<Said>, allowBots: 'off' | 'mentions' | 'all' = 'off') {
+  async function human(said: Partial<ReceivedMessage>, allowBots: 'off' | 'mentions' | 'all' = 'off') {
     const place = placeOf('C1', { allowBots });
     return toHumanMessage({ ...SAID, ...said }, { channel: place.id, place, opens: null }, reading);
   }
