@@ -128,11 +128,11 @@ export class Talk {
    */
   readBack(channel: ChannelId, after: { readonly order: string } | null): History {
     const limit = after === null ? FIRST_CATCH_UP : CATCH_UP_LIMIT;
-    const found = this.#parts.platform.personMessages(channel, limit + 1, Number(after?.order ?? 0));
+    const messages = this.#parts.platform.personMessages(channel, limit + 1, Number(after?.order ?? 0));
     return {
-      messages: found.slice(-limit).map((message) => this.#toHuman(channel, message)),
+      messages: messages.slice(-limit).map((message) => this.#toHuman(channel, message)),
       changes: [],
-      gap: found.length > limit ? `only the newest ${limit} messages of the console's history were read` : null,
+      gap: messages.length > limit ? `only the newest ${limit} messages of the console's history were read` : null,
     };
   }
 

@@ -323,11 +323,11 @@ export class Sessions {
     track.newest = Math.max(track.newest, sequence);
     if (handling !== null) {
       track.pending.add(sequence);
-      const settled = (): void => {
+      const markHandled = (): void => {
         track.pending.delete(sequence);
         this.#writeLater();
       };
-      handling.then(settled, settled);
+      handling.then(markHandled, markHandled);
     }
     this.#writeLater();
   }

@@ -39,11 +39,11 @@ export async function readHistory(ports: HistoryPorts, channel: ChannelId, after
   const ownId = platformChannel(channel);
   if (after === null) return begin(ports, ownId);
   const start = snowflakeAt(timeOf(after.id) - OVERLAP_MS);
-  const read = await readBack(ports, { source: ownId, floor: channel, place }, start);
+  const channelPart = await readBack(ports, { source: ownId, floor: channel, place }, start);
   const threads = await threadsSharing(ports, place, start);
-  const parts = [read];
+  const parts = [channelPart];
   for (const source of threads.sharing) parts.push(await readBack(ports, { source, floor: channel, place }, start));
-  const isHidden = read.isEmpty && !(await ports.mayRead(ownId));
+  const isHidden = channelPart.isEmpty && !(await ports.mayRead(ownId));
   const messages = parts.flatMap((part) => part.messages).sort((a, b) => compareIds(a.order, b.order));
   const gaps = [isHidden ? NOT_ALLOWED : null, threads.gap, ...parts.map(({ gap }) => gap)].filter(
     (gap) => gap !== null,

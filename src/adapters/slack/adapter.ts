@@ -110,7 +110,7 @@ function assemble(parts: Parts, self: Self): OpenPlatform {
     isFirst: createFirstTime(memory),
     sender,
     interactions: createInteractions(commands),
-    limited: () => void delay(LIMITED_FOR_MS, parts).then(reportReconnected, () => undefined),
+    onRateLimited: () => void delay(LIMITED_FOR_MS, parts).then(reportReconnected, () => undefined),
   });
   const connection = createConnection({
     ...parts,

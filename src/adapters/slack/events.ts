@@ -37,7 +37,7 @@ type EventsPorts = MessageContext &
     readonly isFirst: FirstTime;
     readonly sender: Pick<MessageSender, 'countBelow'>;
     readonly interactions: Interactions;
-    readonly limited: () => void;
+    readonly onRateLimited: () => void;
   };
 
 /** Handles the payloads that Slack sends. */
@@ -89,11 +89,11 @@ export function createEvents(ports: EventsPorts): Events {
 
 type EventPayload = z.output<typeof eventPayloadSchema>;
 
-function takeOther({ log, limited }: EventsPorts, body: unknown): void {
+function takeOther({ log, onRateLimited }: EventsPorts, body: unknown): void {
   const type = otherSchema.safeParse(body).data?.type ?? null;
   if (type !== 'app_rate_limited') return log.warn({ type }, 'a payload of Slack was not understood');
   log.warn('Slack drops events for a minute: there are too many; the history is read after it');
-  limited();
+  onRateLimited();
 }
 
 type LocatedEvent = Exclude<SlackEvent, { readonly kind: 'nothing' | 'broken' }>;
@@ -195,10 +195,13 @@ async function takeStopped(
 ): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
-  const own = floorAt(ports.queries, channel);
-  const floor = floorAt(ports.queries, at) ?? own;
+  const channelFloor = floorAt(ports.queries, channel);
+  const floor = floorAt(ports.queries, at) ?? channelFloor;
   if (floor === null) return;
-  await shortly(ports, ports.interactions.runTyped({ user, line: '/stop', at: floor === own ? channel : at, floor }));
+  await shortly(
+    ports,
+    ports.interactions.runTyped({ user, line: '/stop', at: floor === channelFloor ? channel : at, floor }),
+  );
 }
 
 /** Runs the command that a reaction means. Slack's event does not name the thread of the message. */

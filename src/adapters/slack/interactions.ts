@@ -116,9 +116,9 @@ const OLD_BUTTON = { ok: false, text: 'This button is out of date. Use the newes
 function locationOf(click: Click): SlackLocation | null {
   const channel = click.container?.channel_id ?? click.channel?.id;
   if (channel === undefined) return null;
-  const own = click.container?.message_ts ?? click.message?.ts;
+  const messageTs = click.container?.message_ts ?? click.message?.ts;
   const thread = click.container?.thread_ts ?? click.message?.thread_ts ?? null;
-  return { channel, thread: thread === own ? null : thread, broadcast: false };
+  return { channel, thread: thread === messageTs ? null : thread, broadcast: false };
 }
 
 const slashSchema = z.looseObject({

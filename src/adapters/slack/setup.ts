@@ -127,9 +127,9 @@ async function channelFinding(web: WebClient, { id, name }: Channel, bot: string
     return good(label, `@${bot} is in it`);
   } catch (error) {
     const isUnknown = slackCode(error) === 'channel_not_found';
-    const hidden = `Slack knows no channel ${slackChannel} that the app can see`;
+    const notVisible = `Slack knows no channel ${slackChannel} that the app can see`;
     const todo = `${invite} If that does not help, copy the channel id again from the end of "View channel details".`;
-    return isUnknown ? bad(label, hidden, todo) : bad(label, ...wordsFor(error, null));
+    return isUnknown ? bad(label, notVisible, todo) : bad(label, ...wordsFor(error, null));
   }
 }
 
