@@ -17,7 +17,7 @@ export type NewMessage = Pick<ChatMessage, 'kind' | 'speaker' | 'text' | 'epoch'
 };
 
 /** A message as stored; `isNew` is false when the nonce was known. */
-export type StoredMessage = { readonly message: ChatMessage; readonly isNew: boolean };
+export type AddedMessage = { readonly message: ChatMessage; readonly isNew: boolean };
 
 type Row = {
   readonly seq: number;
@@ -56,7 +56,7 @@ export class Platform {
     );
   }
 
-  async add(message: NewMessage): Promise<StoredMessage> {
+  async add(message: NewMessage): Promise<AddedMessage> {
     const statement = this.#statement;
     return this.#tables.write(() => {
       const known = statement.byNonce.get(message.nonce);
