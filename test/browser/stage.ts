@@ -59,7 +59,7 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   const { platform } = ownMessages(':memory:', clock);
   const adapter = createConsoleAdapter({ dataDir: newFolder(), platform, port: 0, clock, log: silent });
   const audit = fakeAudit();
-  adapter.tell({ events: () => ({ ok: false, status: 404, text: '' }), audit });
+  adapter.setRuns({ events: () => ({ ok: false, status: 404, text: '' }), audit });
   await adapter.start(intake, queries);
   adapter.setReady();
   const show: Stage['show'] = (channel, change, outlook) => {

@@ -15,7 +15,7 @@ export const PLANTED_FOLDERS: readonly Planted[] = [
   {
     name: 'an old button trusts the files that are there now',
     file: TRUST,
-    find: '    if (id !== current) return this.#refusal({ agent, channel: request.channel }, { id, known });\n',
+    find: '    if (id !== current) return this.#refusal({ agent, channel: request.channel }, { id, state });\n',
     replace: '',
   },
   {

@@ -17,7 +17,7 @@ import type { RunStore } from '../../work/runs/run-machine.ts';
 import type { RequestedCall, RunCommand, RunFact } from '../../work/runs/run-events.ts';
 import { CallFollower, UNDECIDED, unfinishedSteps, refusedBy } from '../../work/runs/call-outcomes.ts';
 import type { OpenCall, RunState } from '../../work/runs/run.ts';
-import { requestWords, digestOf, recordedCall } from './tool-judge.ts';
+import { describeRequest, digestOf, recordedCall } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
 import { defined } from '../../lib/defined.ts';
 
@@ -292,7 +292,7 @@ class RunGate implements ToolGate {
       if (leftCall !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
       const { clean } = this.#ports;
       const byRule = judged.remembered === null ? {} : { remembered: judged.remembered };
-      const words = requestWords(call, judged, { lastAnswer: this.#lastAnswer, clean });
+      const words = describeRequest(call, judged, { lastAnswer: this.#lastAnswer, clean });
       const front = { ...recordedCall(call, judged, { id, clean }), ...byRule, words };
       const calls = judged.verdict === 'ask' ? [front, ...this.#unlistedCalls()] : [front];
       const requested = await this.#apply({ type: 'REQUEST', session: this.#session, calls });

@@ -138,7 +138,7 @@ export function judgeCall(
  * redacted. `lastAnswer`: the agent's last words. No always-allow rules are offered when people cannot be asked, or the
  * input is not shown as it is. A text longer than `LONGEST_DETAIL` is left out, and `unaskable` says so.
  */
-export function requestWords(
+export function describeRequest(
   call: GatedCall,
   { about, offers, caution }: Pick<CallJudgement, 'about' | 'offers' | 'caution'>,
   { lastAnswer, clean }: { readonly lastAnswer: string; readonly clean: (text: string) => string },

@@ -8,7 +8,7 @@ import type { PostedDraft } from '../../turns/manager.ts';
 import { DISCARDED } from '../../turns/drawn-for.ts';
 import { IN_WORDS } from '../../turns/requesters.ts';
 import { callWords } from '../../turns/tool-calls.ts';
-import { lostWords } from './background-runs.ts';
+import { lostWords } from './background-work.ts';
 import { isBackgroundName, runKeyOf, runKeysOf, runName, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './call-record.ts';

@@ -18,7 +18,7 @@ import {
   trustAnswers,
 } from '../../../turns/text/words.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
-import { answersTo, trustButtons } from '../../delivery/card.ts';
+import { answerButtons, trustButtons } from '../../delivery/card.ts';
 import type { CardButton } from '../../delivery/card.ts';
 import { CodeBlock } from '../conversation/code-block.tsx';
 import { useFocusWhenWanted } from '../frame/attention.tsx';
@@ -60,7 +60,7 @@ function Request({ request }: RequestProps): JSX.Element {
   const why = useRef<HTMLInputElement>(null);
   const settled = useSettled();
   const name = nameOf(request.agent);
-  const buttons = answersTo(request);
+  const buttons = answerButtons(request);
   const drawnFor = buttons[0]?.drawnFor;
   const answer = (line: string): void => {
     const words = line === `/reject ${number}` ? (why.current?.value.trim() ?? '') : '';
@@ -232,7 +232,7 @@ const ANSWER_BUTTONS: readonly {
 
 function Rules({ request, answer }: RequestProps & { readonly answer: Answer }): JSX.Element | null {
   const { always, shown } = request.question;
-  const rules = answersTo(request).flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
+  const rules = answerButtons(request).flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
   if (rules.length === 0) return null;
   return (
     <div class="actions answers">
@@ -337,7 +337,7 @@ function FormAnswers({ request, form: { line, drawnFor, opens }, answer }: FormP
         </p>
       )}
       <p class="faint">{formNote(about)}.</p>
-      <Answers buttons={answersTo(request)} shown={shown} answer={answer} isForm={true} />
+      <Answers buttons={answerButtons(request)} shown={shown} answer={answer} isForm={true} />
     </form>
   );
 }
