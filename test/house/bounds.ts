@@ -15,8 +15,8 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_150,
+  linesOfCode: 65_455,
   files: 376,
   filesPerMessage: 48,
-  functionsPerMessage: 630,
+  functionsPerMessage: 629,
 };
