@@ -18,5 +18,5 @@ export const BOUNDS: HouseNumbers = {
   linesOfCode: 65_455,
   files: 376,
   filesPerMessage: 48,
-  functionsPerMessage: 629,
+  functionsPerMessage: 630,
 };
