@@ -317,7 +317,7 @@ export class Sessions {
     this.#writeLater();
   }
 
-  /** Records a dispatched event. The event counts as handled once `taken` settles; with `null`, at once. */
+  /** Records a dispatched event. The event counts as handled once `handling` settles; with `null`, at once. */
   recordEvent(shard: number, sequence: number, handling: Promise<unknown> | null): void {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);

@@ -326,7 +326,7 @@ function elementOf(field: FormField): object {
     : { type: 'plain_text_input', multiline, max_length, ...common };
 }
 
-/** Returns a menu of options. `many` null: one choice. Otherwise several, at most `many.most`, where 0 is no limit. */
+/** Returns a menu of options. `multiple` null: one choice. Otherwise several, at most `multiple.most`, where 0 is no limit. */
 function menu(
   name: string,
   offered: FormField['options'],

@@ -37,48 +37,50 @@ function hear(event: object): SlackEvent | null {
 
 describe('a message that Conch did not write', () => {
   test('of a person reaches agents', () => {
-    expect(hear(PLAIN)).toEqual({ kind: 'said', said: SAID });
-    expect(hear({ ...PLAIN, type: 'app_mention' })).toEqual({ kind: 'said', said: SAID });
-    expect(hear({ ...PLAIN, subtype: 'me_message' })).toEqual({ kind: 'said', said: SAID });
+    expect(hear(PLAIN)).toEqual({ kind: 'said', received: SAID });
+    expect(hear({ ...PLAIN, type: 'app_mention' })).toEqual({ kind: 'said', received: SAID });
+    expect(hear({ ...PLAIN, subtype: 'me_message' })).toEqual({ kind: 'said', received: SAID });
   });
 
   test('keeps its files', () => {
     const file = { name: 'a.txt', mimetype: 'text/plain', size: 3, url_private: 'https://files.slack.com/a' };
     const event = hear({ ...PLAIN, subtype: 'file_share', files: [file] });
-    expect(event).toMatchObject({ kind: 'said', said: { files: [file] } });
+    expect(event).toMatchObject({ kind: 'said', received: { files: [file] } });
   });
 
   test("in a thread belongs to it; a thread's first message does not", () => {
     expect(hear({ ...PLAIN, thread_ts: '1600000000.000100' })).toMatchObject({
-      said: { thread: '1600000000.000100', broadcast: false },
+      received: { thread: '1600000000.000100', broadcast: false },
     });
-    expect(hear({ ...PLAIN, thread_ts: PLAIN.ts })).toMatchObject({ said: { thread: null } });
+    expect(hear({ ...PLAIN, thread_ts: PLAIN.ts })).toMatchObject({ received: { thread: null } });
     expect(hear({ ...PLAIN, thread_ts: '1600000000.000100', subtype: 'thread_broadcast' })).toMatchObject({
-      said: { thread: '1600000000.000100', broadcast: true },
+      received: { thread: '1600000000.000100', broadcast: true },
     });
   });
 
   test('of a program has the author kind bot or, without a user, webhook', () => {
-    expect(hear({ ...PLAIN, bot_id: 'B9' })).toMatchObject({ said: { author: 'bot', by: 'U1' } });
+    expect(hear({ ...PLAIN, bot_id: 'B9' })).toMatchObject({ received: { author: 'bot', by: 'U1' } });
     const { user: _, ...anonymous } = PLAIN;
     expect(hear({ ...anonymous, subtype: 'bot_message', bot_id: 'B9', username: 'dev' })).toMatchObject({
-      said: { author: 'webhook', by: 'B9', name: 'dev' },
+      received: { author: 'webhook', by: 'B9', name: 'dev' },
     });
   });
 
   test('without a text of its own gets the text of its attachments', () => {
     const attachments = [{ text: 'from elsewhere', fallback: 'x' }, { fallback: 'a picture' }];
-    expect(hear({ ...PLAIN, text: '', attachments })).toMatchObject({ said: { text: 'from elsewhere\na picture' } });
+    expect(hear({ ...PLAIN, text: '', attachments })).toMatchObject({
+      received: { text: 'from elsewhere\na picture' },
+    });
   });
 
   test("keeps a forwarded message apart from the person's own words, with its files", () => {
     const file = { name: 'a.txt', mimetype: 'text/plain', size: 3, url_private: 'https://files.slack.com/a' };
     const attachments = [{ is_share: true, text: 'from elsewhere', files: [file] }, { text: 'a preview' }];
     expect(hear({ ...PLAIN, text: 'dev: look', attachments })).toMatchObject({
-      said: { text: 'dev: look', forwarded: 'from elsewhere', files: [file] },
+      received: { text: 'dev: look', forwarded: 'from elsewhere', files: [file] },
     });
     expect(hear({ ...PLAIN, text: '', attachments: attachments.slice(0, 1) })).toMatchObject({
-      said: { text: '', forwarded: 'from elsewhere' },
+      received: { text: '', forwarded: 'from elsewhere' },
     });
   });
 
@@ -112,7 +114,7 @@ describe("an event about Conch's own message", () => {
 
   test("row 74: another app's message with Conch's metadata is not taken for Conch's", () => {
     const forged = { ...nobody, bot_id: 'B9', subtype: 'bot_message', metadata: { event_type: 'conch_post' } };
-    expect(hear(forged)).toMatchObject({ kind: 'said', said: { author: 'webhook' } });
+    expect(hear(forged)).toMatchObject({ kind: 'said', received: { author: 'webhook' } });
   });
 });
 
@@ -124,7 +126,7 @@ describe('a change', () => {
     const event = { ...wrap, subtype: 'message_changed', message: edited, previous_message: PLAIN };
     expect(hear(event)).toEqual({
       kind: 'edited',
-      said: { ...SAID, text: 'hello!', editedTs: '1700000001.000000' },
+      received: { ...SAID, text: 'hello!', editedTs: '1700000001.000000' },
     });
   });
 
