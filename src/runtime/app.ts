@@ -76,7 +76,7 @@ const AFTER_SHUTDOWN_MS = 3_600_000;
  */
 const UNCERTAIN_MS = 500;
 
-/** The longest that the first grant of a new channel waits for its agents, in milliseconds. */
+/** The longest time for which a new channel's first grant waits for attempts to connect agents, in milliseconds. */
 const SEATING_MS = 5_000;
 
 /** One running Conch: joins floors, agents and adapters. */
@@ -301,7 +301,11 @@ export class App {
     return plansOf({ configured: this.#configured, config: this.#config }, channelOf, this.#backendFor);
   }
 
-  /** Opens a channel's floor when its agents are connected, or after `SEATING_MS`. */
+  /**
+   * Reads a channel's missed messages, then lets its floor grant turns. Waits until `seated` resolves, at most
+   * `SEATING_MS`. `seated`: the first attempts to connect the agents, successful or not. Only logs a warning when the
+   * channel's platform is not connected.
+   */
   async #open(channel: ChannelId, seated: Promise<void>): Promise<void> {
     const adapter = this.#adapterOf(channel);
     const late = Promise.withResolvers<void>();

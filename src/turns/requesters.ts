@@ -33,8 +33,8 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
   let isOwn = found.length > 0;
   let looked = 0;
   for (const { fact } of sources.newest()) {
-    // The messages of this turn are known, so facts up to its grant are skipped. If the grant had none, messages of
-    // older facts count, too.
+    // Facts come newest first. The messages of this turn are known, so facts newer than its grant are skipped. If the
+    // grant had no messages, messages of older facts count, too.
     if (isOwn && (fact.type !== 'turnGranted' || fact.agent !== agent)) continue;
     if (isOwn && messagesGivenBy(fact).length > 0) return authorsOf(found, sources);
     isOwn = false;

@@ -375,7 +375,7 @@ async function searchFor(adapter: ChatAdapter, post: OutgoingPost, channel: Chan
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
-    // A channel that is gone does not hold the post: the error counts as a refusal of the post.
+    // No post can exist in a channel that is gone. The error counts as a refusal of the post.
     if (error instanceof ChatError && error.channelIsGone) throw error;
     if (error instanceof ChatError && error.fault === 'refused' && !isRetried(error))
       return { unreadable: error.message };

@@ -65,7 +65,10 @@ type Drawing = {
 
 type State = {
   readonly throttle: Throttle;
-  /** When the platform answered the last edit of the card. `-Infinity`: no edit to wait for. */
+  /**
+   * When the platform answered the last edit of the card. `WORK_INTERVAL_MS` counts from this time. `-Infinity`: the
+   * next edit does not wait.
+   */
   answeredAt: Instant;
   /** Message ids: the current card first, then cards to remove. */
   ids: readonly MessageId[];

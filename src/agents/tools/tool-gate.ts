@@ -75,7 +75,7 @@ export type GateVerdict =
  */
 type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
 
-/** The outcome of an allowed call. */
+/** The outcome of a call that was allowed, or that the agent ran without asking Conch. */
 export type CallResult = {
   readonly status: 'complete' | 'error';
   /** The whole output, as text; of an agent's own call, as the agent reported it. */

@@ -23,7 +23,7 @@ export type OrderPolicy = TurnConfig['order'];
 /** The role that calls an agent ahead of the queue. `person`: also a program that writes a message. */
 export type Caller = 'operator' | 'person' | 'agent';
 
-/** The rules of an order. */
+/** The rules of one order of speakers (`OrderPolicy`). */
 export type Policy = {
   readonly summary: string;
   /** The order's summary for agents' prompts. */

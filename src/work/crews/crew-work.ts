@@ -107,7 +107,10 @@ export type CrewPlan = {
   readonly prepareTimeoutSeconds: number;
   /** The most turns of a meeting about a conflict; 0 for no meetings. */
   readonly meetingTurns: number;
-  /** True when the workers' agents can write outside their worktrees without asking. */
+  /**
+   * True when the workers' agents can write outside their worktrees without asking. Conch then compares the user's copy
+   * before and after each step. People decide about changes.
+   */
   readonly guardsCopy: boolean;
   /** The prefix of `CONCH_RUN` in the crew's processes. Each crew of each database has its own prefix. */
   readonly marks: string;
