@@ -456,8 +456,12 @@ const agent = z.strictObject({
 
 const limit = z.number().positive().nullable();
 const limits = {
-  tokens: limit.describe('Tokens of all agents together; null is no limit.').default(null),
-  costUsd: limit.describe('US dollars of all agents together; null is no limit.').default(null),
+  tokens: limit
+    .describe('The most tokens of all agents together, for the exchange or the day; null is no limit.')
+    .default(null),
+  costUsd: limit
+    .describe('The most US dollars of all agents together, for the exchange or the day; null is no limit.')
+    .default(null),
   minutes: limit
     .describe('Minutes with waits; null is no limit. A day counts its turns, an exchange all its time.')
     .default(null),
