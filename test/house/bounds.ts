@@ -15,7 +15,7 @@ export type HouseNumbers = {
 export const BOUNDS: HouseNumbers = {
   cycles: 0,
   bordersBroken: 0,
-  linesOfCode: 65_455,
+  linesOfCode: 65_460,
   files: 376,
   filesPerMessage: 48,
   functionsPerMessage: 630,
