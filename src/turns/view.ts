@@ -25,7 +25,10 @@ export type ReviewStand = {
   readonly waiting: { readonly why: string; readonly asksPeople: boolean; readonly until: Instant | null } | null;
   /** `null` while the review runs. */
   readonly outcome: { readonly kind: string; readonly why: string } | null;
-  /** The model that both agents used at the start. Absent: they used two, or a model is not known. */
+  /**
+   * The model of both the primary agent and the reviewer when the review started. Absent: their models differed, a
+   * model is not known, or the review is of a ticket.
+   */
   readonly sameModel?: string;
 };
 

@@ -122,7 +122,10 @@ class ReviewDecision {
     this.record({ type: 'reviewMoved', from, to, trigger });
   }
 
-  /** Asks for an agent's turn. `fault`: why the reviewer's turn before this one gave no verdict that counts. */
+  /**
+   * Asks for an agent's turn. `fault`: why the reviewer's turn before this one gave no usable verdict, or why its
+   * verdict is void.
+   */
   ask(agent: string, purpose: ReviewTurn['purpose'], fault?: string): void {
     this.record({ type: 'turnAsked', agent, purpose, retried: false, ...defined({ fault }) });
   }

@@ -96,7 +96,7 @@ export const REVIEW_FACTS = {
     agent,
     purpose: z.enum(TURN_PURPOSES),
     retried: z.boolean(),
-    /** Why the reviewer's turn before this one gave no verdict that counts. */
+    /** Why the reviewer's turn before this one gave no usable verdict, or why its verdict is void. */
     fault: text.exactOptional(),
   },
   turnGranted: { agent, epoch },
@@ -106,7 +106,7 @@ export const REVIEW_FACTS = {
   signalIgnored: { agent, epoch, signal: text },
   turnOver: { agent, epoch },
   workMeasured: { work: workSchema },
-  /** The work changed while it was reviewed, so the verdict counts for nothing. `last`: the review is not repeated. */
+  /** The work changed while it was reviewed, so the verdict is void. `last`: the review is not repeated. */
   verdictVoided: { tree: text, last: z.literal(true).exactOptional() },
   /** `reason`: the reason for the verdict, if it is not the one in the reviewer's turn. */
   verdictGiven: { verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text.exactOptional() },

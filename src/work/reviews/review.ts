@@ -101,11 +101,18 @@ export const findingSchema = z.strictObject({
 export const workSchema = z.strictObject({
   tree: text,
   commit: text.nullable(),
-  /** Files, with lines, that differ from the work of the newest verdict that counts; absent when not known. */
+  /**
+   * Files that differ from the work of the newest verdict, void verdicts left out. `lines`: the new or changed lines;
+   * absent when they are too many. `changed` is absent before the first verdict, without a repository, and when too
+   * many files differ.
+   */
   changed: z.array(z.strictObject({ file: text, lines: z.array(z.int()).exactOptional() })).exactOptional(),
   /** The folder in which the reviewer reads the files of the commit. */
   folder: text.exactOptional(),
-  /** The changes since the work of the newest verdict that counts, as git shows them; cut when they are long. */
+  /**
+   * The changes since the work of the newest verdict, void verdicts left out, as git shows them. Cut if they are long.
+   * Absent before the first verdict, and without a repository.
+   */
   diff: text.exactOptional(),
 });
 
@@ -153,7 +160,7 @@ const turnSchema = z.strictObject({
   epoch: z.number().nullable(),
   /** True when the turn was asked for again because it was not completed the first time. */
   retried: z.boolean(),
-  /** Why the reviewer's turn before this one gave no verdict that counts. */
+  /** Why the reviewer's turn before this one gave no usable verdict, or why its verdict is void. */
   fault: text.exactOptional(),
   /** What the agent has signalled in its texts under this epoch. */
   heard: z
@@ -191,8 +198,8 @@ const reviewSchema = z.strictObject({
   /** Set when the primary agent only speaks, or is remote: its texts are the work. */
   textOnly: z.literal(true).exactOptional(),
   /**
-   * The model that both agents used at the start. Absent: they used two, a model is not known, or the review is of a
-   * ticket.
+   * The model of both the primary agent and the reviewer when the review started. Absent: their models differed, a
+   * model is not known, or the review is of a ticket.
    */
   sameModel: text.exactOptional(),
   ticket: ticketSchema.exactOptional(),
@@ -206,7 +213,7 @@ const reviewSchema = z.strictObject({
   waiting: waitingSchema.nullable(),
   /** The work when it was last measured. */
   work: workSchema.nullable(),
-  /** The work of the newest verdict that counts, without its `diff`; `null` before that verdict. */
+  /** The work of the newest verdict that is not void, without its `diff`; `null` before the first such verdict. */
   reviewed: workSchema.nullable(),
   /** The newest verdict; `null` before it, and when the work has changed since or the verdict is void. */
   verdict: z.strictObject({ verdict: z.enum(REVIEW_VERDICTS), tree: text, reason: text }).nullable(),

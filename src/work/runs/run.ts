@@ -137,7 +137,10 @@ const pauseSchema = z.strictObject({
   /** Instant at which the run is aborted if nobody decides; `null` for none. */
   until: instant.nullable(),
   approval: approvalSchema.nullable(),
-  /** Set when nobody is asked anew, because a turn or a background run was interrupted and has not resumed. */
+  /**
+   * Set after an interruption of the run's turn or of the background run. Conch then makes no new request to people
+   * until the run resumes.
+   */
   muted: z.literal(true).exactOptional(),
 });
 
