@@ -560,7 +560,7 @@ const ticketSource = z.discriminatedUnion('kind', [
   }),
   z.strictObject({
     kind: z.literal('beads').describe('"beads": a file of issues of the tool beads. Conch only reads it.'),
-    file: text('The file in the repository.').default('.beads/issues.jsonl'),
+    file: text('The path of the issues file in the repository.').default('.beads/issues.jsonl'),
   }),
 ]);
 

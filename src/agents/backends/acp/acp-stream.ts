@@ -266,7 +266,7 @@ async function* messagesOf(input: Readable, options: LineOptions): AsyncGenerato
     if (waitMs > 0) await delay(waitMs, { timers });
     const message = messageInLine(line);
     if (message !== null) yield message;
-    else if (line.trim() !== '') noise?.(line.slice(0, NOISE_SHOWN));
+    else if (line.trim() !== '') noise?.(line.slice(0, NOISE_SHOWN).toWellFormed());
   }
 }
 
