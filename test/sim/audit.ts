@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Announcement } from '../../src/turns/floor/announcement.ts';
 import type { ReplayStep } from '../../src/engine/replay.ts';
-import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { Floor, Held } from '../../src/turns/floor/floor.ts';
 import { splitText, postTextsOf } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
 import { announcementText } from '../../src/turns/text/announcement-values.ts';
@@ -289,8 +289,17 @@ function checkOrder(channel: string, shown: readonly Posted[]): void {
   }
 }
 
+/**
+ * True for a held message that may wait at rest: for the next exchange, or at a reached limit. A program's message does
+ * not end a limit, and no message ends the limit of a day.
+ */
+export function mayStayHeld({ limit }: Pick<Floor, 'limit'>, { until, fromProgram, line }: Held): boolean {
+  return until === 'next' || (limit !== null && (fromProgram === true || line !== null));
+}
+
 function checkMessages({ store, platform, cast }: Books, channel: string): void {
   const ids = new Set<string>();
+  const floor = store.floors.state(channel);
   for (const { id, author, deleted, wordings, known, isKnownDeleted } of platform.history.get(channel) ?? []) {
     if (author === null) continue;
     const row = store.message(id);
@@ -299,7 +308,11 @@ function checkMessages({ store, platform, cast }: Books, channel: string): void 
       continue;
     }
     must('I7', row.fate !== null, () => `${id} of ${channel} has no fate`);
-    const isEnded = row.fate.state !== 'held' || row.fate.until === 'next';
+    const held = floor?.held.find((message) => message.id === id);
+    const isEnded =
+      row.fate.state !== 'held' ||
+      row.fate.until === 'next' ||
+      (floor !== null && held !== undefined && mayStayHeld(floor, held));
     must('I7', isEnded, () => `${id} of ${channel} is still held`);
     const told = wordings.indexOf(row.text);
     // No agent is given any wording of a deleted message. A later edit changes nothing.

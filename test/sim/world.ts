@@ -4,7 +4,7 @@ import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import type { FloorMachine, FloorStore } from '../../src/turns/floor-store.ts';
-import { audit } from './audit.ts';
+import { audit, mayStayHeld } from './audit.ts';
 import { Bot } from './bot.ts';
 import { Cast } from './cast.ts';
 import { Disk } from './disk.ts';
@@ -308,10 +308,7 @@ class World {
       if (floor.turn !== null) return `${floor.turn.agent} has the floor of ${channel}`;
       if (floor.parked.length > 0) return `${floor.parked.length} turns wait in ${channel}`;
       if (floor.catchingUp) return `${channel} is not caught up`;
-      const held = floor.held.filter(
-        ({ until, fromProgram, line }) =>
-          until !== 'next' && ((fromProgram !== true && line === null) || floor.limit === null),
-      );
+      const held = floor.held.filter((message) => !mayStayHeld(floor, message));
       if (held.length > 0 && !floor.stopped) return `${held.length} messages are held in ${channel}`;
       if (floor.condition !== 'resting') return `${channel} is ${floor.condition}`;
     }
