@@ -46,7 +46,10 @@ export type CommandRow = {
   readonly summary: string;
   readonly arguments: readonly Argument[];
   readonly options?: readonly CommandOption[];
-  /** Who may use the command: everybody (`read`), or operators and the approvers of a request (`operate`). */
+  /**
+   * Who may use the command. `read`: everybody. `operate`: operators. If the configuration names the approvers of a
+   * request, only they may use `allow`, `answer` and `reject` for the request; they need not be operators.
+   */
   readonly needs: 'read' | 'operate';
   /** Set when the command only shows something if it has no arguments: then everybody may use it. */
   readonly withoutArguments?: 'read';

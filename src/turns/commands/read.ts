@@ -200,7 +200,7 @@ export function modeText(view: FloorView): string {
   return [`Mode: ${view.mode}. Modes:`, ...rows].join('\n');
 }
 
-/** Returns the answer of `/floor order`: the present order, and what each order does. */
+/** Returns the answer of `/floor order`: the present order, who is next, and what each order does. */
 export function orderText(view: FloorView, name: NameOf): string {
   const rows = Object.entries(POLICIES).map(([order, { summary }]) => `${order}: ${summary}`);
   const next = list(view.next, name);

@@ -176,7 +176,11 @@ export const RUN_FACTS = {
   callRequested: { call: requestedCallSchema, taint: words },
   callCleared: { call: id },
   callClaimed: { call: id },
-  /** `outcome` is `unknown` when the call may have had its effect. `refused`: the agent waits for the refusal. */
+  /**
+   * A call ended. `outcome` is `unknown` when the call may have had its effect. `refused`: true for a call that the
+   * agent wanted to run itself and that never began, while the agent waits for the answer. False for a withdrawn call,
+   * and for a call of a lost agent.
+   */
   callSettled: {
     tool: text,
     ...settled,

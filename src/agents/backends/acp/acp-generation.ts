@@ -26,7 +26,10 @@ export class AcpGeneration {
    * The open tool calls by id. Value: the number of calls of Conch's tools (`floorTools.calls`) when the call began.
    */
   readonly #tools = new Map<string, number>();
-  /** All known fields of each tool call that has not ended. Later updates of a call hold changed fields only. */
+  /**
+   * All known fields of tool calls that have not ended, by id; at most `MOST_TOOLS` calls. Later updates of a call hold
+   * changed fields only.
+   */
   readonly #calls = new Map<string, ToolCall>();
   #isHeld = false;
   readonly #cancel: () => void;

@@ -12,8 +12,8 @@ import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 import { defined } from '../../../lib/defined.ts';
 
 /**
- * Marks an agent as connected. If it is not disabled, queues it if it is assigned, and continues its turn if it is the
- * holder and the turn waited for it.
+ * Marks an agent as connected. If the agent is not disabled, queues it if it is assigned, and continues its turn by the
+ * conditions of `comeBack`.
  */
 export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
@@ -31,8 +31,9 @@ export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): R
 }
 
 /**
- * Continues the turn of `agent`, if it is the holder and a restart suspended the turn, its interrupted generation
- * stopped, or its wait is over. Does nothing before the history is read.
+ * Continues the turn of `agent`, if it is the holder and a restart suspended the turn, or its wait is over. After an
+ * interrupted generation has stopped, the agent that the setting `interruptResponder` names may get a turn first. Does
+ * nothing before the history is read.
  */
 export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   const { turn } = decision.floor;
