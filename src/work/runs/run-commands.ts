@@ -173,7 +173,9 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const granted = await ports.floors.apply(request.channel, grant);
     if (!granted.ok) return { ok: false, text: refusalText(granted.refusal, { agent: ports.nameOf(agent) }) };
     const said =
-      feedback === null ? 'Messages that you write until then are in its prompt.' : 'Your words are in its prompt.';
+      feedback === null
+        ? 'Messages that you write before that turn begins are in its prompt.'
+        : 'Your words are in its prompt.';
     return { ok: true, text: `${ports.nameOf(agent)} gets the next turn. ${said}` };
   },
 };
