@@ -37,8 +37,8 @@ import { announcementText } from '../turns/text/announcement-values.ts';
 const DRAIN_MS = 10_000;
 
 /**
- * Longest duration of a shutdown in two cases, in milliseconds: after a failed start, and when the process must no
- * longer post. Another Conch, or the next start, goes on with its work.
+ * Longest duration of a shutdown after a failed start, and of a process that must no longer post, in milliseconds. What
+ * is not posted by then is posted by another Conch, or after the next start.
  */
 const REPLACED_DRAIN_MS = 1_000;
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';
@@ -60,16 +60,21 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     expect(await page.locator(REFUSED).count()).toBe(0);
   });
 
+  /** Opens a link in another tab, waits until `waiting` connects, too, and counts the refusals that it still shows. */
+  async function refusalsAfterLink(waiting: Page): Promise<number> {
+    const page = await waiting.context().newPage();
+    await page.goto(stage.link());
+    await page.locator(OPEN).waitFor();
+    await waiting.locator(OPEN).waitFor();
+    return waiting.locator(REFUSED).count();
+  }
+
   test('T78 a tab without access connects when another tab opens a link', async () => {
     const context = await browser.newContext();
     const waiting = await context.newPage();
     await waiting.goto(stage.url);
     await waiting.locator(REFUSED).waitFor();
-    const page = await context.newPage();
-    await page.goto(stage.link());
-    await page.locator(OPEN).waitFor();
-    await waiting.locator(OPEN).waitFor();
-    expect(await waiting.locator(REFUSED).count()).toBe(0);
+    expect(await refusalsAfterLink(waiting)).toBe(0);
   });
 
   test('T78 a tab whose access ended connects when another tab opens a link', async () => {
@@ -80,11 +85,7 @@ describe.skipIf(!hasBrowser)('access to the page in a browser', () => {
     await context.clearCookies();
     await waiting.reload();
     await waiting.locator(REFUSED).waitFor();
-    const page = await context.newPage();
-    await page.goto(stage.link());
-    await page.locator(OPEN).waitFor();
-    await waiting.locator(OPEN).waitFor();
-    expect(await waiting.locator(REFUSED).count()).toBe(0);
+    expect(await refusalsAfterLink(waiting)).toBe(0);
   });
 
   test('T78 the cookie alone, as a server on another port can read it, gives no access', async () => {

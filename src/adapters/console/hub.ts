@@ -269,7 +269,7 @@ export class Hub {
     }
   }
 
-  /** Runs work on floors and logs its error: an unreadable floor must not end the program, and the next read may succeed. */
+  /** Runs `work` and logs its error. An unreadable floor must not end the program: the next read may succeed. */
   #guard(work: () => void): void {
     try {
       work();

@@ -239,8 +239,7 @@ export class Webhooks {
   }
 
   /**
-   * Called when Discord no longer knows a webhook, or when somebody moved the webhook to another channel. The next `get`
-   * finds or creates another one. After a second loss within 10 minutes, the bot itself posts for up to 10 minutes.
+   * Forgets a webhook that was deleted, or moved to another channel. The next `get` finds or creates another one. After a second loss within 10 minutes, the bot itself posts for up to 10 minutes.
    */
   async markLost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;

@@ -62,8 +62,8 @@ export type TurnPrompt = {
 };
 
 /**
- * Usage of one model call or of one generation. `use.input` includes all cached tokens, `use.output` the tokens of
- * thoughts.
+ * The tokens and the cost of one model call or of one generation. `use.input` includes cached tokens. `use.output`
+ * includes the tokens of thoughts.
  */
 export type Usage = {
   readonly tokens: number;

@@ -43,9 +43,9 @@ export type LeadParts = {
  * follows the log. When this process leads, `make` makes the store of the copy, and only this process writes.
  *
  * One process of a log leads at a time. When the leader ends, another process leads within about a second; when the
- * leader dies, within about seven. Resolves with `null` when this process stops before it leads. Rejects when the log
- * cannot be joined, when the copy cannot be opened or first filled, and when `make` throws. Rejects also when this
- * process is declared dead before it leads. In these cases the log is closed.
+ * leader dies, within about seven. Resolves with `null` when this process stops before it leads. Rejects when
+ * joining the log, opening the copy, filling it for the first time, or `make` fails, and when this process is declared
+ * dead before it leads. Closes the log before it rejects.
  */
 export async function lead<Options extends StoreOptions, Store>(
   options: Options,
@@ -144,8 +144,8 @@ async function untilLeads(
 }
 
 /**
- * Returns a function that writes the changes of the log since its last call, at first all rows, into `db`. `worker`: the
- * worker with this copy, if a worker has it.
+ * Returns a function that writes the changes of the log since its last call, at first all rows, into `db`. `worker`:
+ * the worker whose copy `db` is. Absent for a copy of no worker, which the log does not wait for.
  */
 export function followerOf(log: SharedLog, db: Database, worker?: string): () => Promise<void> {
   const write = db.transaction(writerOf(db));

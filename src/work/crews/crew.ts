@@ -237,8 +237,8 @@ const workerSchema = z.strictObject({
   timedOut: z.boolean(),
   work: worktreeSchema.nullable(),
   /**
-   * Steps in a row that left files and commit as at the measurement before. The first step counts when it left a clean
-   * worktree at `base`. Turns of meetings do not count. Answers of people and reviews set the count to 0.
+   * Counts the latest steps in a row that changed neither files nor commit. The first step counts when it leaves the
+   * worktree at `base` without changes. Turns of meetings do not count. Answers of people and reviews set the count to 0.
    */
   unchanged: count,
   conflicts: count,

@@ -66,7 +66,7 @@ type WorkerEnd<T extends CrewCommand['type']> = { readonly [K in T]: Omit<CrewCo
 /** The command that says how a merge ended. */
 export type MergeEnd = WorkerEnd<'MERGED' | 'CONFLICT' | 'MERGED_RED' | 'REFUSED' | 'MOVED'>;
 
-/** The command that says what became of a pull request. */
+/** The command that reports the state of a pull request: opened, sent back, merged, closed or refused. */
 export type PullEnd = WorkerEnd<'PULLED' | 'PULL_RETURNED' | 'PULL_MERGED' | 'PULL_CLOSED' | 'REFUSED'>;
 
 /** The repository and the tickets of a crew. Methods can be repeated after a crash. */

@@ -198,8 +198,8 @@ const reviewSchema = z.strictObject({
   /** Set when the primary agent only speaks, or is remote: its texts are the work. */
   textOnly: z.literal(true).exactOptional(),
   /**
-   * The model of both the primary agent and the reviewer when the review started. Absent: their models differed, a
-   * model is not known, or the review is of a ticket.
+   * Set when the primary agent and the reviewer had the same model at the start of the review: its name. Absent for
+   * different or unknown models, and for the review of a ticket.
    */
   sameModel: text.exactOptional(),
   ticket: ticketSchema.exactOptional(),

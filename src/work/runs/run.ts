@@ -138,8 +138,8 @@ const pauseSchema = z.strictObject({
   until: instant.nullable(),
   approval: approvalSchema.nullable(),
   /**
-   * Set after an interruption of the run's turn or of the background run. Conch then makes no new request to people
-   * until the run resumes.
+   * Set when somebody interrupts the turn of the run, or the background run. Until the run resumes, Conch asks people
+   * for no further approval of its calls.
    */
   muted: z.literal(true).exactOptional(),
 });

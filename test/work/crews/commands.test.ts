@@ -189,7 +189,7 @@ describe('a crew that is changed in turnConfig.json while Conch runs', () => {
     expect(room.broken).toEqual([]);
   });
 
-  /** A room with the crews "web", whose tests of main last until `end` is called, and "shop". */
+  /** Starts two crews, "web" and "shop". The tests of main in "web" run until `end` is called. */
   async function testing() {
     const folder = mkdtempSync(join(tmpdir(), 'conch-crew-job-'));
     const [begun, ended] = [join(folder, 'begun'), join(folder, 'ended')];

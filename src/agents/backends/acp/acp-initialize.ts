@@ -344,7 +344,7 @@ class AcpUsage {
 
   /**
    * Reports the usage of the finished generation, if the agent reported any. Without a number of tokens, reports the
-   * growth of the context. A cost below the last one was counted from zero, by a new process of the agent.
+   * growth of the context. A new process of the agent counts its cost from zero: a cost below the last one is counted whole.
    */
   tell(report: Pick<Report, 'usage' | 'now'>, outcome: Usage['use']['outcome']): void {
     const { total = 0, input = null, output = null, cached = null } = this.#counted ?? {};

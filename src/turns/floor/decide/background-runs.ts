@@ -153,7 +153,7 @@ export function endBackgroundRun(decision: DecisionBuilder, command: CommandOf<'
   return null;
 }
 
-/** The decision about a request that the channel cannot show whole. */
+/** The denial of a request that the channel cannot show whole. Nobody decided it: `by` is null. */
 export const UNSHOWN = { choice: 'reject', by: null } as const;
 
 /**
